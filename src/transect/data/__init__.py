@@ -1,0 +1,28 @@
+"""Labelled text: reading it, built-in sets, splits by group, and the leakage audit.
+
+Nothing here touches a model. A `Table` is checked when it is made; groups keep related rows on one side of every split;
+the audit says how far the labels could be guessed without understanding anything.
+"""
+
+from transect.data.builtin import builtin_names
+from transect.data.leakage import Finding, Leakage, audit
+from transect.data.read import read_table
+from transect.data.splits import Grouping, Split, effective_groups, group_folds, split_by_group, split_table
+from transect.data.table import Table, concat, require_two_classes
+
+__all__ = [
+    "Finding",
+    "Grouping",
+    "Leakage",
+    "Split",
+    "Table",
+    "audit",
+    "builtin_names",
+    "concat",
+    "effective_groups",
+    "group_folds",
+    "read_table",
+    "require_two_classes",
+    "split_by_group",
+    "split_table",
+]

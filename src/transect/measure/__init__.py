@@ -1,0 +1,115 @@
+"""Honest numbers: metrics with intervals, controls, baselines, transfer, and the verdict. Nothing here touches a model.
+
+Every number is an `Estimate` with an interval that respects groups; `naive` holds the definitions that the fast paths equal.
+"""
+
+from transect.measure.baselines import TextBaseline, fit_bag_of_words, fit_length, fit_majority
+from transect.measure.controls import (
+    ShuffledLabels,
+    null_estimate,
+    permutation_p,
+    permutation_p_best,
+    permute_labels,
+    random_directions,
+)
+from transect.measure.estimate import Estimate
+from transect.measure.evidence import Comparison, Evidence, Meaning
+from transect.measure.intervals import (
+    Bootstrap,
+    auroc_bootstrap,
+    auroc_interval,
+    bootstrap,
+    difference,
+    estimates,
+    interval,
+    simultaneous_auroc,
+)
+from transect.measure.metric import AUROC, MACRO_AUROC, SPEARMAN, Metric, metric_for
+from transect.measure.probabilities import brier, expected_calibration_error, log_loss
+from transect.measure.scores import accuracy, auroc, auroc_columns, balanced_accuracy, multiclass_auroc, r2, spearman
+from transect.measure.selection import Choice, Correction, choose, correct_for_choosing
+from transect.measure.similarity import (
+    auroc_from_mcs,
+    cosine,
+    label_correlation,
+    mahalanobis_cosine,
+    mahalanobis_cosine_matrix,
+    score_correlation,
+)
+from transect.measure.statistic import (
+    Statistic,
+    accuracy_statistic,
+    auroc_statistic,
+    macro_auroc_statistic,
+    mean_statistic,
+    r2_statistic,
+    spearman_statistic,
+)
+from transect.measure.transfer import TRANSFER_RULES, Transfer, is_above_chance, transfer_status
+from transect.measure.verdicts import READABLE_RULE, SURFACE_RULE, Rule, Verdict, verdict
+
+__all__ = [
+    "AUROC",
+    "MACRO_AUROC",
+    "READABLE_RULE",
+    "SPEARMAN",
+    "SURFACE_RULE",
+    "TRANSFER_RULES",
+    "Bootstrap",
+    "Choice",
+    "Comparison",
+    "Correction",
+    "Estimate",
+    "Evidence",
+    "Meaning",
+    "Metric",
+    "Rule",
+    "ShuffledLabels",
+    "Statistic",
+    "TextBaseline",
+    "Transfer",
+    "Verdict",
+    "accuracy",
+    "accuracy_statistic",
+    "auroc",
+    "auroc_bootstrap",
+    "auroc_columns",
+    "auroc_from_mcs",
+    "auroc_interval",
+    "auroc_statistic",
+    "balanced_accuracy",
+    "bootstrap",
+    "brier",
+    "choose",
+    "correct_for_choosing",
+    "cosine",
+    "difference",
+    "estimates",
+    "expected_calibration_error",
+    "fit_bag_of_words",
+    "fit_length",
+    "fit_majority",
+    "interval",
+    "is_above_chance",
+    "label_correlation",
+    "log_loss",
+    "macro_auroc_statistic",
+    "mahalanobis_cosine",
+    "mahalanobis_cosine_matrix",
+    "mean_statistic",
+    "metric_for",
+    "multiclass_auroc",
+    "null_estimate",
+    "permutation_p",
+    "permutation_p_best",
+    "permute_labels",
+    "r2",
+    "r2_statistic",
+    "random_directions",
+    "score_correlation",
+    "simultaneous_auroc",
+    "spearman",
+    "spearman_statistic",
+    "transfer_status",
+    "verdict",
+]

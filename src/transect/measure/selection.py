@@ -1,0 +1,249 @@
+"""Choosing a site and a strength from out-of-fold scores, and correcting for having chosen the best.
+
+The best of many is best partly by luck, so its validation score flatters it. The correction is bootstrap bias corrected
+cross-validation (BBC-CV: Tsamardinos, Greasidou and Borboudakis 2018): in each bootstrap resample of the groups the best is
+chosen on the groups drawn and measured on the groups not drawn. It needs the out-of-fold scores only, no further fits.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from transect.errors import InputError
+from transect.measure._inputs import Floats, Ints, as_classes, as_floats, check_length
+from transect.measure.estimate import Estimate
+from transect.measure.metric import Kind, Metric, metric_for
+from transect.measure.resampling import resample_counts, units
+from transect.measure.scores import auroc_columns
+from transect.measure.statistic import Statistic
+
+_DIGITS = 9  # scores that agree to so many digits are a tie
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Choice:
+    """Which site and strength validation chose.
+
+    Args:
+        site: index of the site.
+        strength: index of the strength.
+        validation: mean over folds of the metric at the choice.
+        table: ``[s, c]``, the same for every site and strength.
+        per_fold: ``[s, c, f]``; NaN in a fold where the metric is undefined.
+        left_out: folds in which the metric is undefined (one class only), for every site alike.
+        at_edge: sentences, one for each way in which the choice lies at the edge of what was tried.
+        rule: how it was chosen, in words.
+    """
+
+    site: int
+    strength: int
+    validation: float
+    table: Floats
+    per_fold: Floats
+    left_out: int
+    at_edge: tuple[str, ...]
+    rule: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Correction:
+    """What choosing the best is worth on groups that had no part in the choice.
+
+    Args:
+        corrected: the metric of the whole procedure "choose the best", with its percentile interval.
+        optimism: validation score of the chosen one minus the corrected score.
+        site_share: ``[s]``, how often each site was chosen among the resamples.
+        left_out: resamples in which it could not be measured, for want of a class.
+    """
+
+    corrected: Estimate
+    optimism: float
+    site_share: Floats
+    left_out: int
+
+
+def choose(
+    scores: Any, targets: Any, folds: Any, *, strengths: Sequence[float], kind: Kind = "binary", one_standard_error: bool = False
+) -> Choice:
+    """Choose a site and a strength from out-of-fold scores.
+
+    The metric is taken inside each fold and averaged, since scores of different folds come from different fits and their scales
+    need not agree. The best mean wins; among equals the shallower site, then the stronger regularisation.
+    ``one_standard_error`` takes instead the shallowest site, then the strongest regularisation, whose mean is within one standard
+    error (over folds, of the best) of the best (Breiman et al. 1984): simpler, and as good as can be told.
+
+    Args:
+        scores: ``[s, c, n]`` out-of-fold scores of each site (shallow to deep) and strength; ``[s, c, n, k]`` for more classes.
+        targets: ``[n]`` class indices, or numbers.
+        folds: ``[n]``, the fold in which each row was held out.
+        strengths: ``[c]``, larger is more regularised.
+        kind: of the label.
+        one_standard_error: prefer the simplest within one standard error.
+
+    Raises:
+        InputError: shapes that do not fit, NaN, or no fold in which the metric is defined.
+
+    Examples:
+        >>> import numpy as np
+        >>> labels = np.array([0, 1, 0, 1])
+        >>> scores = np.stack([[0.0 * labels], [1.0 * labels]])
+        >>> choose(scores, labels, [0, 0, 1, 1], strengths=[1.0]).site
+        1
+    """
+    values, truth, fold_of, metric = _checked(scores, targets, folds, strengths, kind)
+    n_sites, n_strengths = values.shape[:2]
+    flat = values.reshape(n_sites * n_strengths, *values.shape[2:])
+    names = np.unique(fold_of)
+    per_fold = np.stack([_fold_metric(flat[:, fold_of == name], truth[fold_of == name], kind, metric) for name in names], axis=1)
+    defined = ~np.isnan(per_fold[0])
+    if not defined.any():
+        raise InputError(f"{metric.title} is undefined in all {len(names)} folds (one class each); use fewer folds.")
+    order = _simplest_first(n_sites, strengths)
+    best = order[int(_pick(per_fold[order][:, defined, None], one_standard_error)[0])]
+    table = per_fold[:, defined].mean(axis=1)
+    site, strength = divmod(int(best), n_strengths)
+    return Choice(
+        site=site,
+        strength=strength,
+        validation=float(table[best]),
+        table=table.reshape(n_sites, n_strengths),
+        per_fold=per_fold.reshape(n_sites, n_strengths, len(names)),
+        left_out=int((~defined).sum()),
+        at_edge=_edges(site, strength, n_sites, strengths),
+        rule=_rule(metric, int(defined.sum()), one_standard_error),
+    )
+
+
+def correct_for_choosing(
+    scores: Any,
+    targets: Any,
+    folds: Any,
+    *,
+    strengths: Sequence[float],
+    kind: Kind = "binary",
+    groups: Any = None,
+    one_standard_error: bool = False,
+    level: float = 0.95,
+    resamples: int = 500,
+    seed: int = 0,
+) -> Correction:
+    """Score of "choose the best" on groups that had no part in the choice, by BBC-CV (see the head of this module).
+
+    Args:
+        scores: as for `choose`.
+        targets: as for `choose`.
+        folds: as for `choose`.
+        strengths: as for `choose`.
+        kind: of the label.
+        groups: ``[n]``; None makes each row its own group.
+        one_standard_error: as for `choose`, so that the same procedure is judged.
+        level: of the interval.
+        resamples: how many.
+        seed: of the draws.
+
+    Raises:
+        InputError: as for `choose`, or no resample in which it can be measured.
+    """
+    values, truth, fold_of, metric = _checked(scores, targets, folds, strengths, kind)
+    chosen = choose(values, truth, fold_of, strengths=strengths, kind=kind, one_standard_error=one_standard_error)
+    n_sites, n_strengths, n = values.shape[:3]
+    order = _simplest_first(n_sites, strengths)
+    flat = values.reshape(n_sites * n_strengths, *values.shape[2:])[order]
+    unit_of_row, n_units, n_groups = units(groups, n=n, seed=seed)
+    rows_of = [np.flatnonzero(fold_of == name) for name in np.unique(fold_of)]
+    parts = [(rows, _statistics(flat[:, rows], truth[rows], metric)) for rows in rows_of]
+    measured: list[Floats] = []
+    picks: list[Ints] = []
+    for counts in resample_counts(n_units, resamples=resamples, seed=seed):
+        pick = _pick(_evaluate(parts, counts, unit_of_row), one_standard_error)
+        outside = _evaluate(parts, (counts == 0).astype(np.float64), unit_of_row)
+        measured.append(_nanmean(outside)[pick, np.arange(len(pick))])
+        picks.append(pick)
+    outcome = np.concatenate(measured)
+    defined = np.isfinite(outcome)
+    if not defined.any():
+        raise InputError(f"no bootstrap resample of {n_groups} groups leaves both classes outside; there are too few groups to correct.")
+    sites = order[np.concatenate(picks)] // n_strengths
+    low, high = np.quantile(outcome[defined], [(1 - level) / 2, (1 + level) / 2])
+    value = float(outcome[defined].mean())
+    words = f"BBC-CV: best of {len(flat)} chosen on {int(defined.sum())} resamples of {n_groups} groups, measured on the groups not drawn"
+    corrected = Estimate(value, float(low), float(high), level, n, n_groups, words)
+    share = np.bincount(sites, minlength=n_sites) / len(sites)
+    return Correction(corrected, chosen.validation - value, share, int((~defined).sum()))
+
+
+def _checked(scores: Any, targets: Any, folds: Any, strengths: Sequence[float], kind: Kind) -> tuple[Floats, Floats | Ints, Ints, Metric]:
+    metric = metric_for(kind)
+    axes = 4 if kind == "multiclass" else 3
+    values = as_floats(scores, name="scores", ndim=(axes,))
+    n = values.shape[2]
+    if len(strengths) != values.shape[1]:
+        raise InputError(f"scores [s, c, n] have {values.shape[1]} strengths, but {len(strengths)} were named.")
+    truth = as_floats(targets, name="targets") if kind == "number" else as_classes(targets, n=n, name="targets")
+    check_length(truth, n=n, name="targets")
+    return values, truth, as_classes(folds, n=n, name="folds"), metric
+
+
+def _fold_metric(flat: Floats, truth: Floats | Ints, kind: Kind, metric: Metric) -> Floats:
+    if kind == "binary" and len(np.unique(truth)) == 2:
+        return auroc_columns(flat.T, truth)
+    try:
+        return np.array([metric.measure(row, truth) for row in flat])
+    except InputError:  # a fold that lacks a class; counted by the caller
+        return np.full(len(flat), np.nan)
+
+
+def _statistics(flat: Floats, truth: Floats | Ints, metric: Metric) -> list[Statistic]:
+    try:
+        return [metric.statistic(row, truth) for row in flat]
+    except InputError:  # a fold that lacks a class is undefined in every resample
+        return []
+
+
+def _evaluate(parts: list[tuple[Ints, list[Statistic]]], counts: Floats, unit_of_row: Ints) -> Floats:
+    """The metric ``[configurations, folds, b]`` of each fold, where its groups are weighted by counts."""
+    return np.stack([np.stack([s.evaluate(counts, unit_of_row[rows]) for s in found]) for rows, found in parts if found], axis=1)
+
+
+def _pick(per_fold: Floats, one_standard_error: bool) -> Ints:
+    """Index ``[b]`` of the chosen row of ``[configurations, folds, b]``, whose rows come simplest first."""
+    mean = np.nan_to_num(np.round(_nanmean(per_fold), _DIGITS), nan=-np.inf)
+    if not one_standard_error:
+        return mean.argmax(axis=0)
+    best = mean.argmax(axis=0)
+    columns = np.arange(mean.shape[1])
+    folds_of_best = per_fold[best, :, columns]
+    present = np.isfinite(folds_of_best).sum(axis=1)
+    squares = np.nansum((folds_of_best - mean[best, columns][:, None]) ** 2, axis=1)
+    error = np.sqrt(squares / np.maximum(present - 1, 1) / np.maximum(present, 1))
+    return (mean >= mean[best, columns] - error - 10.0**-_DIGITS).argmax(axis=0)
+
+
+def _nanmean(per_fold: Floats) -> Floats:
+    present = np.isfinite(per_fold)
+    with np.errstate(invalid="ignore"):
+        return np.where(present, per_fold, 0.0).sum(axis=1) / present.sum(axis=1)
+
+
+def _simplest_first(n_sites: int, strengths: Sequence[float]) -> Ints:
+    strongest = np.argsort(-np.asarray(strengths, dtype=np.float64), kind="stable")
+    return (np.arange(n_sites)[:, None] * len(strengths) + strongest).ravel()
+
+
+def _edges(site: int, strength: int, n_sites: int, strengths: Sequence[float]) -> tuple[str, ...]:
+    sentences = []
+    if n_sites > 2 and site == n_sites - 1:
+        sentences.append("the chosen site is the deepest that was tried")
+    if len(strengths) > 2 and strengths[strength] in {min(strengths), max(strengths)}:
+        which = "weakest" if strengths[strength] == min(strengths) else "strongest"
+        sentences.append(f"the chosen regularisation is the {which} that was tried")
+    return tuple(sentences)
+
+
+def _rule(metric: Metric, n_folds: int, one_standard_error: bool) -> str:
+    best = f"the best mean {metric.title} of {n_folds} folds"
+    if one_standard_error:
+        return f"the shallowest site, then the strongest regularisation, within one standard error of {best}"
+    return f"{best}; among equals the shallower site, then the stronger regularisation"
