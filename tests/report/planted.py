@@ -2,26 +2,24 @@
 
 import numpy as np
 
-from transect.measure import Estimate
+from transect.measure import Estimate, Rule, Verdict
 from transect.report import (
     Baseline,
     CaptureInfo,
     DataInfo,
     Environment,
     Histogram,
-    Metric,
+    MetricInfo,
     ModelInfo,
     ProbeScore,
     Report,
-    Rule,
     Scores,
     Selected,
     SiteScore,
     SplitInfo,
     TableInfo,
     Timing,
-    Transfer,
-    Verdict,
+    TransferScore,
     VerifyInfo,
     WrongText,
 )
@@ -114,7 +112,7 @@ def transfer(layers, metric, chosen, main):
             own = test == "cities"
             status = {"cities": "yes", "neg_cities": "inverted", "larger_than": "no"}[test]
             rows.append(
-                Transfer(
+                TransferScore(
                     train="cities",
                     test=test,
                     site=site,
@@ -207,11 +205,14 @@ VERDICT = Verdict(
             applied="lower end 0.979, p 0.005",
             outcome="yes",
         ),
-        Rule(
-            name="transfers to neg_cities",
-            rule="inverted if the interval's upper end is below 0.4",
-            applied="upper end 0.06",
-            outcome="inverted",
+        *(
+            Rule(
+                name="transfers",
+                rule="inverted: the whole interval lies below 0.45; yes: it lies above 0.55; no: it lies below half of the advantage.",
+                applied=applied,
+                outcome=outcome,
+            )
+            for applied, outcome in (("neg_cities: 0.05 [0.02, 0.08]", "inverted"), ("larger_than: 0.53 [0.50, 0.56]", "no"))
         ),
     ),
 )
@@ -221,6 +222,7 @@ def planted(*, kind="binary", layers=18, verdict=VERDICT, names=None, seed=0):
     """A report in which everything is filled."""
     rng = np.random.default_rng(seed)
     metric, chance = ("spearman", 0.0) if kind == "number" else ("auroc", 0.5)
+    title = {"binary": "AUROC", "multiclass": "macro AUROC (each class against the rest)", "number": "Spearman correlation"}[kind]
     classes = {"binary": (0, 1), "multiclass": ("city", "country", "river"), "number": None}[kind]
     chosen = f"layers[{10 * layers // 18}]"
     trained = rise(layers, 0.985, bottom=0.1 if kind == "number" else 0.55)
@@ -276,7 +278,7 @@ def planted(*, kind="binary", layers=18, verdict=VERDICT, names=None, seed=0):
             tokens_per_second=494.1,
             verify=VerifyInfo(n=16, largest_difference=2.3e-5),
         ),
-        metric=Metric(name=metric, chance=chance),
+        metric=MetricInfo(name=metric, title=title, chance=chance),
         selected=Selected(
             site=chosen,
             probe="Logistic",

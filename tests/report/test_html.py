@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from transect.measure import Estimate
-from transect.report import Verdict, render_html
+from transect.measure import Estimate, Verdict
+from transect.report import render_html
 
 
 class Page(HTMLParser):
@@ -100,7 +100,9 @@ def test_the_curve_draws_what_the_report_says(report, page):
     assert probe["y"] == [point.test.value for point in report.by_site]
     highs = [value + up for value, up in zip(probe["y"], probe["error_y"]["array"], strict=True)]
     assert highs == pytest.approx([point.test.high for point in report.by_site])
-    chance = [shape for shape in figure["layout"]["shapes"] if shape.get("xref") == "paper" and shape["y0"] == shape["y1"] == report.metric.chance]
+    chance = [
+        shape for shape in figure["layout"]["shapes"] if shape.get("xref") == "paper" and shape["y0"] == shape["y1"] == report.metric.chance
+    ]
     assert len(chance) == 1
     low, high = figure["layout"]["yaxis"]["range"]
     assert low < min(point.band_low for point in report.by_site)
@@ -143,7 +145,7 @@ def test_what_is_missing_is_left_out(build):
         most_wrong=(),
         probes_compared=(),
         leakage={},
-        verdict=Verdict(readable=None, beyond_surface=None, transfers={}, text="Too few rows to say."),
+        verdict=Verdict(readable=None, beyond_surface=None, transfers={}, rules=(), text="Too few rows to say."),
         by_site=tuple(dataclasses.replace(point, untrained=None, band_low=None, band_high=None) for point in report.by_site),
     )
     words = Page(render_html(little)).words

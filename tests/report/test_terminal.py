@@ -5,13 +5,14 @@ import re
 import pytest
 from rich.console import Console
 
-from transect.report import TerminalReport, Verdict
+from transect.measure import Verdict
+from transect.report import print_report
 
 
 def shown(report, *, width=80, encoding="utf-8", paths=None):
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, errors="strict")
-    Console(file=stream, width=width, color_system=None, legacy_windows=False).print(TerminalReport(report, paths=paths))
+    print_report(report, Console(file=stream, width=width, color_system=None, legacy_windows=False), paths=paths)
     stream.flush()
     return raw.getvalue().decode(encoding)
 
@@ -44,7 +45,7 @@ def test_it_says_the_verdict_and_the_main_numbers(report):
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_a_console_without_utf_8_gets_ascii(build, encoding):
-    odd = Verdict(readable=True, beyond_surface=None, transfers={}, text="AUROC ≥ 0.9 → “good”, naïve, 漢字")
+    odd = Verdict(readable=True, beyond_surface=None, transfers={}, rules=(), text="AUROC ≥ 0.9 → “good”, naïve, 漢字")
     text = shown(dataclasses.replace(build.planted(), verdict=odd), encoding=encoding)
     assert 'AUROC >= 0.9 -> "good"' in text
     assert "─" not in text
@@ -56,7 +57,7 @@ def test_no_line_is_wider_than_the_console(report, width):
 
 
 def test_names_are_not_markup(build):
-    odd = Verdict(readable=True, beyond_surface=True, transfers={}, text="[bold]x[/bold] [/] :smile:")
+    odd = Verdict(readable=True, beyond_surface=True, transfers={}, rules=(), text="[bold]x[/bold] [/] :smile:")
     assert "[bold]x[/bold] [/] :smile:" in shown(dataclasses.replace(build.planted(), verdict=odd))
 
 
@@ -68,4 +69,4 @@ def test_several_training_tables_are_told_apart(build):
 
 def test_paths_are_named_in_full(build):
     path = "/a/very/long/folder/" + "x" * 90 + "/report.html"
-    assert path in shown(build.planted(), paths={"page": path}).replace("\n", "")
+    assert f"page  {path}\n" in shown(build.planted(), paths={"page": path})

@@ -5,9 +5,12 @@ the audit says how far the labels could be guessed without understanding anythin
 """
 
 from transect.data.builtin import builtin_names
-from transect.data.leakage import Finding, Leakage, audit
+from transect.data.findings import Finding, Leakage
+from transect.data.grouping import Grouping, effective_groups
+from transect.data.leakage import audit
+from transect.data.parts import Split, split_table
 from transect.data.read import read_table
-from transect.data.splits import Grouping, Split, effective_groups, group_folds, split_by_group, split_table
+from transect.data.splits import group_folds, split_by_group
 from transect.data.table import Table, concat, require_two_classes
 
 __all__ = [

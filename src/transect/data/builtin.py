@@ -34,8 +34,8 @@ _NOTES = {
         "asked, so 'the first number is large' alone predicts the label (AUROC 0.67).",
     ),
     "elements": (
-        "elements: chemical symbols and atomic numbers, own list. A third of the wrong symbols start with the right letter; in the others "
-        "the first letter helps to tell true from false.",
+        "elements: chemical symbols and atomic numbers, own list. In 25 of the 40 pairs both symbols start with the same letter; in "
+        "the others the first letter helps to tell true from false.",
     ),
 }
 

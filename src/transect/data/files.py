@@ -79,7 +79,9 @@ def _bytes(path: Path, compression: str | None) -> "pyarrow.Buffer":
         with pyarrow.input_stream(str(path), compression=compression) as stream:
             return pyarrow.py_buffer(stream.read())
     except OSError as error:
-        raise TableError(f"could not read {str(path)!r} ({compression or 'plain'}): {error}. Is the file complete? Copy or download it again.") from error
+        raise TableError(
+            f"could not read {str(path)!r} ({compression or 'plain'}): {error}. Is the file complete? Copy or download it again."
+        ) from error
 
 
 def _decode(data: "pyarrow.Buffer", path: Path) -> str:
@@ -135,7 +137,9 @@ def _csv_header(data: "pyarrow.Buffer", path: Path, delimiter: str) -> list[str]
         raise TableError(f"the header of {str(path)!r} cannot be read: {error}.") from error
     repeated = sorted({name for name in header if header.count(name) > 1})
     if repeated:
-        raise TableError(f"the header of {str(path)!r} names {', '.join(map(repr, repeated))} more than once; give every column its own name.")
+        raise TableError(
+            f"the header of {str(path)!r} names {', '.join(map(repr, repeated))} more than once; give every column its own name."
+        )
     return header
 
 
@@ -175,9 +179,11 @@ def _json_rows(text: str, path: Path, *, lines: bool) -> Columns:
             try:
                 rows.append(json.loads(line))
             except (ValueError, RecursionError) as error:
-                raise TableError(f"{str(path)!r}, line {number}: not JSON ({error}): {_short(line)}. One object a line is needed.") from error
+                raise TableError(
+                    f"{str(path)!r}, line {number}: not JSON ({error}): {_short(line)}. One object a line is needed."
+                ) from error
             if not isinstance(rows[-1], dict):
-                raise TableError(f"{str(path)!r}, line {number}: expected an object like {{\"text\": ...}}, got {_short(line)}")
+                raise TableError(f'{str(path)!r}, line {number}: expected an object like {{"text": ...}}, got {_short(line)}')
     return row_columns(rows, where=str(path))
 
 

@@ -79,7 +79,8 @@ def _word(value: Any) -> str:
     return str(value).casefold()
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """None, NaN of any library, and blank text."""
     if isinstance(value, str):
         return value.casefold() in _ALWAYS_MISSING
     # pandas has its own missing values, known here by how they print so that pandas is not needed.
@@ -88,14 +89,14 @@ def _is_missing(value: Any) -> bool:
 
 def _refuse_missing(raw: list[Any], name: str) -> None:
     distinct = set(map(_hashable, raw))
-    absent = {value for value in distinct if _is_missing(value)}
+    absent = {value for value in distinct if is_missing(value)}
     words = {value for value in distinct if isinstance(value, str) and value.casefold() in _PERHAPS_MISSING}
     others = distinct - absent - words
     if words and others and all(_float(value) is not None or _word(value) in _TRUTH for value in others):
         absent |= words
     if not absent:
         return
-    rows = [row for row, value in enumerate(raw, start=1) if _is_missing(value) or (isinstance(value, str) and value in absent)]
+    rows = [row for row, value in enumerate(raw, start=1) if is_missing(value) or (isinstance(value, str) and value in absent)]
     raise TableError(
         f"{len(rows)} of {len(raw)} rows have no label in the column {name!r} (row {row_list(rows)}, counted from 1 without the header). "
         f"Fill in those labels or remove those rows; none is dropped for you."

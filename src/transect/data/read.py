@@ -12,7 +12,7 @@ import numpy as np
 
 from transect.data.builtin import builtin_names, builtin_rows
 from transect.data.files import Columns, read_columns, table_name
-from transect.data.labels import read_labels, row_list
+from transect.data.labels import is_missing, read_labels, row_list
 from transect.data.sources import Source, read_object
 from transect.data.table import Kind, Message, Table
 from transect.errors import TableError, near_matches
@@ -82,7 +82,9 @@ def read_table(
     if isinstance(source, Table):
         given = [option for option, value in (*asked.items(), ("positive", positive), ("kind", kind)) if value is not None]
         if given:
-            raise TableError(f"{source.name!r} is already a Table, so {', '.join(given)} cannot be chosen any more; read it again from its source.")
+            raise TableError(
+                f"{source.name!r} is already a Table, so {', '.join(given)} cannot be chosen any more; read it again from its source."
+            )
         return source if name is None else dataclasses.replace(source, name=name)
     found, where, notes = _open(source)
     columns = found.columns
@@ -91,15 +93,23 @@ def read_table(
     split_column = _find(columns, split, "split", SPLIT_COLUMNS)
     text_column, chat_column = _text_or_chat(columns, text, messages)
     chats = _chats(columns[chat_column], chat_column) if chat_column else None
-    texts = _texts(columns[text_column], text_column) if text_column else tuple("\n".join(str(m["content"]) for m in chat) for chat in chats or ())
+    texts = (
+        _texts(columns[text_column], text_column)
+        if text_column
+        else tuple("\n".join(str(m["content"]) for m in chat) for chat in chats or ())
+    )
     _refuse_unusable(texts, text_column or chat_column or "")
     span_columns = [span] if isinstance(span, str) else list(span or ())
     spans, span_notes = _all_spans(columns, span_columns, texts)
     labels = None
     if label_column:
-        labels = read_labels(columns[label_column], name=label_column, kind=kind, positive=positive, declared=found.declared.get(label_column))
+        labels = read_labels(
+            columns[label_column], name=label_column, kind=kind, positive=positive, declared=found.declared.get(label_column)
+        )
     elif positive is not None or kind is not None:
-        raise TableError(f"positive= and kind= are about labels, but no label column was found; there is: {_listed(columns)}. Name it with label=.")
+        raise TableError(
+            f"positive= and kind= are about labels, but no label column was found; there is: {_listed(columns)}. Name it with label=."
+        )
     used = {text_column, chat_column, label_column, group_column, split_column}
     return Table(
         name=name or found.name,
@@ -125,7 +135,9 @@ def _open(source: Any) -> tuple[Source, str, tuple[str, ...]]:
         path = Path(source)
         if not path.exists() and isinstance(source, str):
             beside = [entry.name for entry in path.parent.iterdir() if entry.is_file()] if path.parent.is_dir() else []
-            raise TableError(f"there is no file and no built-in set called {source!r}: {near_matches(path.name, [*builtin_names(), *beside])}")
+            raise TableError(
+                f"there is no file and no built-in set called {source!r}: {near_matches(path.name, [*builtin_names(), *beside])}"
+            )
         found = Source(columns=read_columns(path), name=table_name(path))
         where = str(path)
     else:
@@ -157,7 +169,9 @@ def _text_or_chat(columns: Columns, text: str | None, messages: str | None) -> t
     chat_column = None if text is not None else _find(columns, messages, "messages", MESSAGE_COLUMNS)
     text_column = None if messages is not None else _find(columns, text, "text", TEXT_COLUMNS)
     if text_column and chat_column:
-        raise TableError(f"both {text_column!r} and {chat_column!r} could be the text. Choose with text={text_column!r} or messages={chat_column!r}.")
+        raise TableError(
+            f"both {text_column!r} and {chat_column!r} could be the text. Choose with text={text_column!r} or messages={chat_column!r}."
+        )
     if not text_column and not chat_column:
         raise TableError(f"no column of text was found; there is: {_listed(columns)}. Name it with text= (or messages= for chats).")
     return text_column, chat_column
@@ -168,10 +182,12 @@ def _texts(column: np.ndarray, name: str) -> tuple[str, ...]:
     wrong = [row for row, value in enumerate(values, start=1) if not isinstance(value, str)]
     if not wrong:
         return tuple(values)
-    absent = [row for row in wrong if values[row - 1] is None or values[row - 1] != values[row - 1]]
+    absent = [row for row in wrong if is_missing(values[row - 1])]
     if len(absent) < len(wrong):
         other = next(row for row in wrong if row not in set(absent))
-        raise TableError(f"the column {name!r} must hold text, but row {other} holds {type(values[other - 1]).__name__}: {values[other - 1]!r}.")
+        raise TableError(
+            f"the column {name!r} must hold text, but row {other} holds {type(values[other - 1]).__name__}: {values[other - 1]!r}."
+        )
     raise TableError(f"{len(absent)} rows have no text in the column {name!r} (row {row_list(absent)}); fill them in or remove them.")
 
 
@@ -179,16 +195,16 @@ def _refuse_unusable(texts: tuple[str, ...], name: str) -> None:
     blank = [row for row, value in enumerate(texts, start=1) if not value or value.isspace()]
     if blank:
         raise TableError(
-            f"{len(blank)} rows have an empty or blank text in the column {name!r} (row {row_list(blank)}, counted from 1 without the header); "
-            f"fill them in or remove them."
+            f"{len(blank)} rows have an empty or blank text in the column {name!r} (row {row_list(blank)}, counted from 1 without the "
+            f"header); fill them in or remove them."
         )
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:
         broken = [row for row, value in enumerate(texts, start=1) if any("\ud800" <= char <= "\udfff" for char in value)]
         raise TableError(
-            f"{len(broken)} texts in the column {name!r} hold half a character (a lone surrogate; row {row_list(broken)}), which no tokenizer "
-            f"accepts; write them as proper UTF-8."
+            f"{len(broken)} texts in the column {name!r} hold half a character (a lone surrogate; row {row_list(broken)}), which no "
+            f"tokenizer accepts; write them as proper UTF-8."
         ) from None
 
 
@@ -218,11 +234,11 @@ def _chat(value: Any) -> list[Message] | None:
 
 def _groups(column: np.ndarray, name: str) -> np.ndarray:
     values = column.tolist()
-    absent = [row for row, value in enumerate(values, start=1) if value is None or value != value or str(value).strip() == ""]
+    absent = [row for row, value in enumerate(values, start=1) if is_missing(value) or not str(value).strip()]
     if absent:
         raise TableError(
-            f"{len(absent)} rows have no group in the column {name!r} (row {row_list(absent)}); name a group for each, for example a name of "
-            f"its own for a row that belongs to no other."
+            f"{len(absent)} rows have no group in the column {name!r} (row {row_list(absent)}); name a group for each, for example a "
+            f"name of its own for a row that belongs to no other."
         )
     return np.fromiter(map(str, values), dtype=object, count=len(values))
 
@@ -233,8 +249,8 @@ def _splits(column: np.ndarray, name: str) -> np.ndarray:
     if wrong:
         shown = sorted({repr(column.tolist()[row - 1]) for row in wrong})
         raise TableError(
-            f"{len(wrong)} rows of the column {name!r} name an unknown split: {', '.join(shown[:5])} (row {row_list(wrong)}); expected train, "
-            f"validation (or dev, val) or test. If the column means something else, rename it."
+            f"{len(wrong)} rows of the column {name!r} name an unknown split: {', '.join(shown[:5])} (row {row_list(wrong)}); expected "
+            f"train, validation (or dev, val) or test. If the column means something else, rename it."
         )
     return np.fromiter(values, dtype=object, count=len(values))
 
@@ -259,8 +275,9 @@ def _spans(values: list[Any], name: str, texts: tuple[str, ...]) -> tuple[tuple[
     if wrong:
         first = wrong[0]
         raise TableError(
-            f"{len(wrong)} spans in the column {name!r} do not lie in their text (row {row_list(wrong)}); for example {values[first - 1]!r} in "
-            f"{texts[first - 1][:60]!r}. Give words of the text, or start:end positions with 0 <= start < end <= {len(texts[first - 1])}."
+            f"{len(wrong)} spans in the column {name!r} do not lie in their text (row {row_list(wrong)}); for example "
+            f"{values[first - 1]!r} in {texts[first - 1][:60]!r}. Give words of the text, or start:end positions with 0 <= start < end "
+            f"<= {len(texts[first - 1])}."
         )
     repeated = sum(isinstance(value, str) and text.count(value) > 1 for value, text in zip(values, texts, strict=True))
     notes = [f"in {repeated} rows the span {name!r} occurs more than once in the text; its first place was taken."] if repeated else []

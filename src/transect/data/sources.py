@@ -109,7 +109,9 @@ def _dataset_dict(parts: Mapping[Any, Any]) -> Source:
     first = next(iter(sources.values()))
     for part, source in sources.items():
         if list(source.columns) != list(first.columns):
-            raise TableError(f"the splits have different columns: {list(first.columns)} and, in {part!r}, {list(source.columns)}; pass one of them.")
+            raise TableError(
+                f"the splits have different columns: {list(first.columns)} and, in {part!r}, {list(source.columns)}; pass one of them."
+            )
     columns = {name: np.concatenate([source.columns[name] for source in sources.values()]) for name in first.columns}
     rows = {part: len(next(iter(source.columns.values()), ())) for part, source in sources.items()}
     columns.setdefault("split", object_array([part for part, n in rows.items() for _ in range(n)]))

@@ -218,6 +218,7 @@ def concat(tables: Sequence[Table], *, name: str | None = None) -> Table:
         TableError: the tables differ in kind, classes, chat or plain text, or only some have splits.
 
     Examples:
+        >>> from transect.data import read_table
         >>> both = concat([read_table("cities"), read_table("neg_cities")])
         >>> both.name, len(both) == len(read_table("cities")) + len(read_table("neg_cities"))
         ('cities+neg_cities', True)

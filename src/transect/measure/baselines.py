@@ -126,7 +126,8 @@ def _targets(texts: Sequence[str], targets: Any, kind: Kind) -> Floats | Ints:
 
 
 def _linear(kind: Kind, strength: float) -> Any:
-    return Ridge(alpha=1 / strength) if kind == "number" else LogisticRegression(C=strength, max_iter=500)
+    # newton-cg: the steps of lbfgs cost a call into threaded BLAS each, which is slow on a busy machine and wins nothing here.
+    return Ridge(alpha=1 / strength) if kind == "number" else LogisticRegression(C=strength, max_iter=500, solver="newton-cg")
 
 
 def _fit(pipeline: Any, data: Any, truth: Floats | Ints) -> Any:

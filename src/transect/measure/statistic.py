@@ -18,6 +18,8 @@ from transect.measure.scores import one_against_rest
 FEW_DISAGREEING = 10
 """With fewer groups than this in disagreement with the ranking (or in error), the bootstrap's spread is not trusted alone."""
 
+_RANKS_AT_ONCE = 2**22
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Statistic:
@@ -109,7 +111,7 @@ def spearman_statistic(scores: Any, targets: Any) -> Statistic:
         raise InputError(f"Spearman correlation needs targets that differ, got {len(truth)} times {truth[0]:g}.")
 
     def evaluate(counts: Floats, groups: Ints) -> Floats:
-        width = max(1, 2**22 // len(values))  # the ranks of every row in every resample are held, a slice at a time
+        width = max(1, _RANKS_AT_ONCE // len(values))  # the ranks of every row in every resample are held, a slice at a time
         slices = [counts[:, start : start + width] for start in range(0, counts.shape[1], width)]
         return np.concatenate([_spearman(values, truth, part[groups]) for part in slices])
 

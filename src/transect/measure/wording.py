@@ -77,7 +77,9 @@ def _transfers(evidence: Evidence, readable: bool | None) -> str:
 def _failure(transfer: Transfer, evidence: Evidence) -> str:
     if transfer.status == "inverted":
         return "inverted, there it says the opposite of the label"
-    return "above chance but weak" if transfer.estimate.low > evidence.metric.chance else "near chance"
+    if not transfer.estimate.excludes(evidence.metric.chance):
+        return "near chance"
+    return "above chance but weak" if transfer.estimate.value > evidence.metric.chance else "somewhat below chance"
 
 
 def _conclusion(evidence: Evidence, readable: bool | None, beyond_surface: bool | None) -> str:

@@ -30,7 +30,9 @@ def render(tokenizer: Any, rows: Sequence[Any], *, chat: bool, add_generation_pr
     conversations = [row for row, value in enumerate(rows) if not isinstance(value, str) and _is_conversation(value)]
     plain = _check_texts(rows, set(conversations))
     if conversations and plain:
-        raise InputError(f"expected all texts or all conversations, got a text in row {plain[0]} and a conversation in row {conversations[0]}.")
+        raise InputError(
+            f"expected all texts or all conversations, got a text in row {plain[0]} and a conversation in row {conversations[0]}."
+        )
     if not chat and not conversations:
         return Rendered(texts=tuple(rows), prompts=(None,) * len(rows), originals=tuple(rows), chat=False)
     if not getattr(tokenizer, "chat_template", None):
@@ -76,5 +78,7 @@ def _check_texts(rows: Sequence[Any], conversations: set[int]) -> list[int]:
     empty = [row for row in plain if not rows[row].strip()]
     if empty:
         shown = ", ".join(str(row) for row in empty[:5]) + (", ..." if len(empty) > 5 else "")
-        raise InputError(f"{len(empty)} of {len(rows)} texts are empty or blank: row {shown} (counted from 0). Fill them in or leave them out.")
+        raise InputError(
+            f"{len(empty)} of {len(rows)} texts are empty or blank: row {shown} (counted from 0). Fill them in or leave them out."
+        )
     return plain

@@ -4,8 +4,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import nn
-
 from transect.errors import InputError
 from transect.models.chat import Rendered, render
 from transect.models.model import Model
@@ -60,14 +58,13 @@ def encode(
     Raises:
         InputError: the model has no tokenizer; a text is empty or no string; a text is longer than the limit and
             `truncate` is off; there is no chat template, or it refuses a conversation, or it writes the prompt of an answer
-            differently once the answer is there; a span does not occur.
-            Row numbers count from 0.
+            differently once the answer is there; a span does not occur. Row numbers count from 0.
 
     Examples:
         >>> from transect.testing.tiny import tiny
         >>> encoded = encode(tiny("llama"), ["The city of Paris", "Yes"], spans=["Paris", "Yes"])
         >>> encoded.ids[0][0], encoded.prompts[0], encoded.spans[0]
-        (1, (0, 7), (5, 7))
+        (1, (0, 5), (4, 5))
     """
     tokenizer = model.tokenizer
     if tokenizer is None:
@@ -79,7 +76,13 @@ def encode(
     rendered = render(tokenizer, texts, chat=chat, add_generation_prompt=add_generation_prompt)
     rows = _tokenise(tokenizer, rendered, offsets=spans is not None)
     ids, prompts = list(rows["input_ids"]), _prompts(tokenizer, rendered, rows["input_ids"])
-    token_spans = None if spans is None else [_token_span(row, rendered, span, offsets) for row, (span, offsets) in enumerate(zip(spans, rows["offset_mapping"], strict=True))]
+    token_spans = (
+        None
+        if spans is None
+        else [
+            _token_span(row, rendered, span, offsets) for row, (span, offsets) in enumerate(zip(spans, rows["offset_mapping"], strict=True))
+        ]
+    )
     limit = min((length for length in (max_length, model.max_length) if length is not None), default=None)
     too_long = [row for row, row_ids in enumerate(ids) if limit is not None and len(row_ids) > limit]
     if too_long and limit is not None:
@@ -123,7 +126,9 @@ def _tokenise(tokenizer: Any, rendered: Rendered, *, offsets: bool) -> Any:
     )
     empty = [row for row, row_ids in enumerate(rows["input_ids"]) if not row_ids]
     if empty:
-        raise InputError(f"the tokenizer makes no token of row {empty[0]} ({rendered.texts[empty[0]]!r}); {len(empty)} rows are like it. Leave them out.")
+        raise InputError(
+            f"the tokenizer makes no token of row {empty[0]} ({rendered.texts[empty[0]]!r}); {len(empty)} rows are like it. Leave them out."
+        )
     return rows
 
 
@@ -133,12 +138,16 @@ def _prompts(tokenizer: Any, rendered: Rendered, ids: Sequence[list[int]]) -> li
     answered = [row for row, prompt in enumerate(rendered.prompts) if prompt is not None]
     if not answered:
         return prompts
-    alone = tokenizer([rendered.prompts[row] for row in answered], add_special_tokens=False, padding=False, truncation=False, verbose=False)["input_ids"]
+    alone = tokenizer(
+        [rendered.prompts[row] for row in answered], add_special_tokens=False, padding=False, truncation=False, verbose=False
+    )["input_ids"]
     for row, prompt in zip(answered, alone, strict=True):
         if ids[row][: len(prompt)] != list(prompt) or len(prompt) == len(ids[row]):
+            written = rendered.prompts[row] or ""
+            followed = rendered.texts[row][len(written) - 40 :][:80]
             raise InputError(
-                f"row {row}: the chat template writes the prompt differently once the answer is there, so the place before the answer is "
-                f"not defined. Prompt alone ends with {rendered.prompts[row][-40:]!r}; the whole begins {rendered.texts[row][: len(rendered.prompts[row]) + 20][-60:]!r}. "  # pyright: ignore[reportOptionalSubscript, reportArgumentType]
+                f"row {row}: the place before the answer is not defined, because the chat template writes the prompt differently once the "
+                f"answer is there: alone it ends {written[-40:]!r}, with the answer it reads {followed!r} there. "
                 f"Leave the answer out of the messages, or use a template that only appends."
             )
         prompts[row] = (0, len(prompt))
@@ -172,12 +181,18 @@ def _character_span(row: int, rendered: Rendered, span: str | tuple[int, int]) -
         raise InputError(f"row {row}: a conversation's span must be a piece of text, got the character range {span!r}.")
     if not 0 <= start < end <= len(original):
         raise InputError(f"row {row}: the span {span!r} is not a character range of a text of {len(original)} characters.")
-    return _character_span(row, rendered, original[start:end]) if text != original and original not in text else (start + text.find(original), end + text.find(original))
+    if text == original:
+        return start, end
+    # A chat template may trim what it is given, so the text is looked for without the white space around it.
+    shift = text.find(original.strip()) - (len(original) - len(original.lstrip()))
+    return max(start + shift, 0), end + shift
 
 
 def _still_there(row: int, span: tuple[int, int], kept: int) -> tuple[int, int]:
     if span[1] > kept:
-        raise InputError(f"row {row}: the span covers tokens {span[0]}:{span[1]}, but truncation keeps {kept} tokens. Leave the row out or shorten it.")
+        raise InputError(
+            f"row {row}: the span covers tokens {span[0]}:{span[1]}, but truncation keeps {kept} tokens. Leave the row out or shorten it."
+        )
     return span
 
 
@@ -189,12 +204,13 @@ def _n_trailing_special(tokenizer: Any) -> int:
 
 def _check_vocabulary(model: Model, ids: Sequence[list[int]]) -> None:
     """A tokenizer of another model shows here; the usual case costs nothing."""
-    table = None if model.structure.tokens is None else model.module.get_submodule(model.structure.tokens)
-    if not isinstance(table, nn.Embedding) or len(model.tokenizer or ()) <= table.num_embeddings:
+    if model.structure.tokens is None:
+        return
+    size = model.module.get_submodule(model.structure.tokens).get_parameter("weight").shape[0]
+    if len(model.tokenizer or ()) <= size:
         return
     for row, row_ids in enumerate(ids):
-        if max(row_ids) >= table.num_embeddings:
+        if max(row_ids) >= size:
             raise InputError(
-                f"row {row}: token id {max(row_ids)} is outside the model's vocabulary of {table.num_embeddings}. "
-                f"Is this the tokenizer of another model?"
+                f"row {row}: token id {max(row_ids)} is outside the model's vocabulary of {size}. Is this the tokenizer of another model?"
             )

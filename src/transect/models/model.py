@@ -13,34 +13,37 @@ from transect.sites import Structure
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Model:
-    """A loaded network; made by `load` or `untrained`, never changed afterwards.
+    """A network as transect sees it; made by `load` or `untrained`.
 
     Args:
-        module: the whole network, language-model head included where it has one; in the mode it came in.
+        module: the whole network, language-model head included where it has one.
         tokenizer: a Hugging Face tokenizer, or None for a network that takes tensors.
         name: what it was loaded from, for people.
         structure: where its named places are.
         takes: what one example is: ``tokens`` (a text) or ``tensor`` (one row of a tensor).
-        max_length: the most tokens the network can read at once, or None where it has no limit.
-        width: the width ``d`` of the residual stream, or None where the module has no repeated blocks.
+        max_length: the most tokens the network can read at once, or None where it says no limit.
+        width: the width ``d`` of the residual stream, or None where it cannot be told.
     """
 
-    module: nn.Module
-    tokenizer: Any | None = None
+    module: nn.Module = dataclasses.field(repr=False)
+    tokenizer: Any | None = dataclasses.field(default=None, repr=False)
     name: str
-    structure: Structure
+    structure: Structure = dataclasses.field(repr=False)
     takes: Literal["tokens", "tensor"]
     max_length: int | None = None
     width: int | None = None
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """32 hex digits that change with the configuration, the weights and the tokenizer (see `models.fingerprint`)."""
-        return fingerprint(self.module, self.tokenizer)
+        """32 hex digits that change with configuration, weights and tokenizer, as far as a sample of them shows.
+
+        Taken when first asked for. After training the module further, call `load` on it again.
+        """
+        return fingerprint(self.backbone, self.tokenizer)
 
     @property
     def backbone(self) -> nn.Module:
-        """The part that capture runs: without the language-model head; the module itself for plain modules."""
+        """The part that makes the activations, without a language-model head; the module itself for plain modules."""
         return self.module.get_submodule(self.structure.backbone)
 
     @property
@@ -56,7 +59,7 @@ class Model:
         return next(types, torch.get_default_dtype())
 
     def sites(self) -> tuple[str, ...]:
-        """The readable default sites: the embedding, every block's output and the final norm, where they exist."""
+        """The sites to start with: the embedding, every block's output and the final norm, where they exist."""
         blocks = tuple(f"layers[{index}]" for index in range(len(self.structure.blocks)))
         first = ("embed",) if self.structure.embed is not None else ()
         last = ("final_norm",) if self.structure.final_norm is not None else ()

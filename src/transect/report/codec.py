@@ -63,7 +63,7 @@ def to_json(value: Any, *, path: str = "report") -> Any:
 def _record_to_json(record: Any, path: str) -> dict[str, Any]:
     kind = type(record)
     fields = {name: getattr(record, name) for name in field_types(kind)}
-    kept = {name: value for name, value in fields.items() if value is not None or name not in absent_fields(kind)}
+    kept: dict[str, Any] = {name: value for name, value in fields.items() if value is not None or name not in absent_fields(kind)}
     kept |= {name: None for name in nan_fields(kind) if math.isnan(kept[name])}
     return {name: to_json(value, path=f"{path}.{name}") for name, value in kept.items()}
 

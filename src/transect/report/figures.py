@@ -8,7 +8,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from transect.report.palette import PROBE, UNTRAINED, class_colours
-from transect.report.records import Histogram, Report
+from transect.report.records import Histogram
+from transect.report.report import Report
 from transect.report.view import band_of, baseline_lines, curve_range, interval, metric_title, number, short_site, ticks
 
 DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot", "dash")

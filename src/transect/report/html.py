@@ -8,9 +8,11 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
+from transect.measure import Rule
 from transect.report import view
 from transect.report.palette import UNTRAINED, class_colours, diverging, ink
-from transect.report.records import Metric, Report, WrongText, score
+from transect.report.records import MetricInfo, WrongText, score
+from transect.report.report import Report
 from transect.report.schema import field_docs
 
 if TYPE_CHECKING:
@@ -91,11 +93,18 @@ def _details(report: Report) -> dict[str, Any]:
         "histogram_legend": list(zip(names, class_colours(len(names)), strict=True)),
         "has_threshold": any(histogram.threshold is not None for histogram in report.score_histograms),
         "wrong": _by_table(report.most_wrong),
+        "rules": _rules(report),
         "findings": sorted(findings, key=lambda finding: SEVERITIES.index(finding["severity"])),
         "metrics": [(name, estimate, documented[name]) for name, estimate in view.metrics_of(report.test)],
         "tables": [(report.data.train, "trained on"), *((table, "tested on") for table in report.data.tests)],
         "longest_stage": max([*report.timing.stages.values(), 1e-9]),
     }
+
+
+def _rules(report: Report) -> list[tuple[str, str, list[Rule]]]:
+    """The rules of the verdict, each once, with everything it was applied to."""
+    quoted = dict.fromkeys((rule.name, rule.rule) for rule in report.verdict.rules)
+    return [(name, text, [rule for rule in report.verdict.rules if (rule.name, rule.rule) == (name, text)]) for name, text in quoted]
 
 
 def _by_table(texts: tuple[WrongText, ...]) -> dict[str, list[WrongText]]:
@@ -110,7 +119,7 @@ def _figure_json(figure: "Figure") -> Markup:
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _environment(metric: Metric) -> jinja2.Environment:
+def _environment(metric: MetricInfo) -> jinja2.Environment:
     loader = jinja2.PackageLoader("transect.report", "templates")
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
@@ -119,7 +128,7 @@ def _environment(metric: Metric) -> jinja2.Environment:
     return environment
 
 
-def _filters(metric: Metric) -> dict[str, Callable[..., Any]]:
+def _filters(metric: MetricInfo) -> dict[str, Callable[..., Any]]:
     low, high = view.bounds(metric)
     return {
         "number": view.number,

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from transect._files import atomic_path
 from transect.report import view
 from transect.report.palette import ABOVE, BELOW, MIDDLE, PROBE, UNTRAINED, class_colours, diverging, ink
-from transect.report.records import Histogram, Report, score
+from transect.report.records import Histogram, score
+from transect.report.report import Report
 
 WIDTH = 9.0
 """Inches; at `DPI` this is 1440 pixels."""

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from transect._files import write_json, write_text
 from transect.report.codec import absent_fields, field_types, nan_fields, options
-from transect.report.records import SCHEMA, Report
+from transect.report.report import SCHEMA, Report
 from transect.report.schema import FILE
 
 PLAIN: dict[Any, dict[str, Any]] = {

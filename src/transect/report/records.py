@@ -1,4 +1,4 @@
-"""What a run found, as frozen records. `Report` holds everything that the JSON, the page, the pictures and the terminal show.
+"""The parts of a report, as frozen records; `transect.report.report` puts them together.
 
 Records hold plain values only: strings, numbers, tuples, mappings, other records. The string under each field is its
 documentation: the JSON Schema and ``docs/report-schema.md`` are made from it.
@@ -8,17 +8,12 @@ class against the rest) and ``spearman`` for numbers. The field of the other is 
 """
 
 import dataclasses
-import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from transect.errors import InputError, StoreError
+from transect.errors import InputError
 from transect.measure import Estimate
-from transect.report.codec import ABSENT, from_json, to_json
-
-SCHEMA = "transect.report/1"
+from transect.report.codec import ABSENT, to_json
 
 Kind = Literal["binary", "multiclass", "number"]
 MetricName = Literal["auroc", "spearman"]
@@ -168,11 +163,13 @@ class CaptureInfo(Record):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Metric(Record):
+class MetricInfo(Record):
     """The metric that leads this report; `by_site` and `probes_compared` are in it."""
 
     name: MetricName
     """The field that holds it elsewhere."""
+    title: str
+    """Its name in sentences, for example ``AUROC``."""
     chance: float
     """What guessing scores: 0.5 for auroc, 0 for spearman."""
 
@@ -280,7 +277,7 @@ class Baseline(Record):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Transfer(Record):
+class TransferScore(Record):
     """A probe trained on one table and scored on another, at one site."""
 
     train: str
@@ -302,7 +299,7 @@ class Transfer(Record):
     cosine: float | None = None
     """The cosine between this direction and the direction trained on the test table itself; null where there is not one direction each."""
     mcs: float | None = None
-    """The same after whitening: the Mahalanobis cosine similarity, under the covariance of the training table's activations."""
+    """The same after whitening: the Mahalanobis cosine similarity, under the covariance of the test table's activations."""
     status: TransferStatus | None = None
     """What the verdict's rule makes of this score."""
 
@@ -362,131 +359,7 @@ class Timing(Record):
     """Each stage, in the order in which they ran."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Rule(Record):
-    """One rule of the verdict, and what it gave here."""
-
-    name: str
-    """What it decides: ``readable``, ``beyond_surface``, or ``transfers``."""
-    rule: str
-    """The rule, in words, with its thresholds."""
-    applied: str
-    """The numbers it was applied to here, in words."""
-    outcome: str
-    """What came out."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Verdict(Record):
-    """What the run means, in plain language, and how that was decided."""
-
-    readable: bool | None
-    """Whether the label can be read from the activations better than by chance; null where that is unclear."""
-    beyond_surface: bool | None
-    """Whether it is read better than surface features and an untrained model allow; null where that is unclear."""
-    transfers: Mapping[str, TransferStatus]
-    """For each test table: ``yes``, ``no``, ``inverted`` (the probe says the opposite there) or ``unclear``."""
-    text: str
-    """The verdict in a few sentences."""
-    rules: tuple[Rule, ...] = ()
-    """The rules, quoted, with the numbers they were applied to."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Report(Record):
-    """Everything a run found. Two reports are equal where their JSON is."""
-
-    __hash__ = None
-
-    created: str
-    """When, in ISO 8601 with the time zone."""
-    transect: str
-    """The version of transect."""
-    command: tuple[str, ...]
-    """The command line, or empty where the run was started from Python."""
-    seed: int
-    """The seed of everything random."""
-    settings: Mapping[str, Any]
-    """The settings of the run, plain JSON values."""
-    environment: Environment
-    """What the run ran on."""
-    model: ModelInfo
-    """The model that was read."""
-    data: DataInfo
-    """The tables."""
-    capture: CaptureInfo
-    """How the activations were read."""
-    metric: Metric
-    """The metric that leads this report."""
-    selected: Selected
-    """The probe that was chosen."""
-    test: Scores
-    """What it scored on rows that were never used to choose."""
-    by_site: tuple[SiteScore, ...]
-    """The score at every site, from the shallowest to the deepest."""
-    baselines: Mapping[str, Baseline]
-    """By name: ``bag_of_words``, ``length``, ``shuffled_labels``, ``random_direction``, ``untrained``. One that was not run is missing."""
-    verdict: Verdict
-    """What it means."""
-    leakage: Mapping[str, Any]
-    """The leakage audit of the tables, made before any fit: ``severity`` (the worst) and ``findings``, each with ``check``, ``table``,
-    ``severity`` (ok, warn or fail), ``sentence``, ``numbers`` and ``examples``."""
-    timing: Timing
-    """Where the time went."""
-    probes_compared: tuple[ProbeScore, ...] = ()
-    """Other fitters on the same rows."""
-    transfer: tuple[Transfer, ...] = ()
-    """Every training table, test table and site."""
-    score_histograms: tuple[Histogram, ...] = ()
-    """How the scores are spread over each table."""
-    most_wrong: tuple[WrongText, ...] = ()
-    """The texts the probe got most wrong, the worst first within each table."""
-    notes: tuple[str, ...] = ()
-    """What else the reader should know, one sentence each."""
-    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """The other files of the run, by what they are; paths relative to this one."""
-    stress: str | None = None
-    """The file of the stress test of this probe; null where there is none."""
-    certificate: str | None = None
-    """The file of the certificate of this probe; null where there is none."""
-    schema: str = SCHEMA
-    """The version of this format. A change that breaks readers changes the number."""
-
-    def __post_init__(self) -> None:
-        for name in ("settings", "leakage"):  # plain lists from here on, so that what is read back is equal
-            object.__setattr__(self, name, to_json(getattr(self, name), path=name))
-        names = [point.site for point in self.by_site]
-        if self.selected.site not in names:
-            raise InputError(f"the selected site {self.selected.site!r} is not among the sites of by_site: {names}.")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Report) and self.to_json() == other.to_json()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, the schema's name first.
-
-        Raises:
-            InputError: a number is NaN or infinite; the message names its path.
-        """
-        value = super().to_json()
-        return {"schema": value.pop("schema"), **value}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Report":
-        """The inverse of `to_json`.
-
-        Raises:
-            StoreError: another schema, or a field that is missing, unknown or of the wrong kind; names its path.
-        """
-        schema = value.get("schema") if isinstance(value, Mapping) else None
-        if schema != SCHEMA:
-            raise StoreError(
-                f"expected a report of schema {SCHEMA!r}, got {schema!r}. Read it with the transect that wrote it, or make it again."
-            )
-        return from_json(cls, value)
-
-
-def score(record: Scores | Baseline | Transfer, metric: Metric) -> Estimate:
+def score(record: Scores | Baseline | TransferScore, metric: MetricInfo) -> Estimate:
     """The score of a record in the report's leading metric.
 
     Raises:
@@ -496,22 +369,3 @@ def score(record: Scores | Baseline | Transfer, metric: Metric) -> Estimate:
     if estimate is None:
         raise InputError(f"the report's metric is {metric.name}, but this {type(record).__name__} has no {metric.name}; fill that field.")
     return estimate
-
-
-def load_report(path: str | os.PathLike[str]) -> Report:
-    """Read a ``report.json`` back; equal to the `Report` that was written.
-
-    Args:
-        path: the file, or the folder of the run.
-
-    Raises:
-        StoreError: there is no such file, it is not JSON, or not a report of this schema.
-    """
-    file = Path(path) / "report.json" if Path(path).is_dir() else Path(path)
-    try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StoreError(f"could not read {file}: {error.strerror or error}. Give a folder that `transect probe` wrote.") from error
-    except ValueError as error:
-        raise StoreError(f"{file} is not readable JSON ({error}). It may be cut short; make it again.") from error
-    return Report.from_json(value)

@@ -7,14 +7,15 @@ import os
 from collections.abc import Iterator, Mapping
 
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from transect.measure import Estimate
 from transect.report import view
-from transect.report.records import Report, score
+from transect.report.records import score
+from transect.report.report import Report
 
 STYLES = {"yes": "green", "no": "red", "inverted": "yellow", "unclear": "dim"}
 ASCII = str.maketrans(
@@ -22,27 +23,22 @@ ASCII = str.maketrans(
 )
 
 
-class TerminalReport:
-    """A report that rich can print: ``Console().print(TerminalReport(report))``.
+def print_report(report: Report, console: Console | None = None, *, paths: Mapping[str, str | os.PathLike[str]] | None = None) -> None:
+    """Print the verdict, one table of scores, one of transfer, and where the files are.
 
     Args:
         report: what to show.
-        paths: the files that were written, as `write_report` gave them; they are named at the end.
+        console: where to print; None prints to stdout.
+        paths: the files by what they are, as `write_report` gives them; None names those of the report, relative to its folder.
     """
-
-    def __init__(self, report: Report, *, paths: Mapping[str, str | os.PathLike[str]] | None = None) -> None:
-        self.report = report
-        self.paths = dict(paths or {})
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The verdict, one table of scores, one of transfer, and the files."""
-        words = _Words(options.encoding)
-        yield Padding(words.text(self.report.verdict.text.strip()), (1, 0, 1, 0))
-        yield _scores(self.report, words)
-        if view.chosen_transfers(self.report):
-            yield Text()
-            yield _transfers(self.report, words)
-        yield from _files(self.paths, words)
+    console = console or Console()
+    words = _Words(console.encoding)
+    console.print(Padding(words.text(report.verdict.text.strip()), (1, 0, 1, 0)))
+    console.print(_scores(report, words))
+    if view.chosen_transfers(report):
+        console.print(_transfers(report, words))
+    for line in _files(report.files if paths is None else paths, words):
+        console.print(line, soft_wrap=True)  # a path that is broken over two lines cannot be copied
 
 
 class _Words:
@@ -100,11 +96,6 @@ def _transfers(report: Report, words: _Words) -> Table:
 
 
 def _files(paths: Mapping[str, str | os.PathLike[str]], words: _Words) -> Iterator[Text]:
-    if not paths:
-        return
-    yield Text()
-    width = max(len(view.words(what)) for what in paths)
+    width = max((len(view.words(what)) for what in paths), default=0)
     for what, path in paths.items():
-        line = words.text(f"{view.words(what):<{width}}  {os.fspath(path)}", "dim")
-        line.overflow = "fold"
-        yield line
+        yield words.text(f"{view.words(what):<{width}}  {os.fspath(path)}", "dim")

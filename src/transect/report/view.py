@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from transect.measure import Estimate
 from transect.report.palette import OTHERS, UNTRAINED
-from transect.report.records import Metric, Report, Scores, Transfer, score
+from transect.report.records import MetricInfo, Scores, TransferScore, score
+from transect.report.report import Report
 
 MOST_NUMBERS_IN_CELLS = 25
 """A heat map with more columns than this shows colours only."""
@@ -94,7 +95,7 @@ def ticks(sites: Sequence[str], chosen: str, *, room: int = 110) -> list[int]:
     return sorted({position for position in regular if abs(position - here) >= step} | {here})
 
 
-def bounds(metric: Metric) -> tuple[float, float]:
+def bounds(metric: MetricInfo) -> tuple[float, float]:
     """The worst and the best value of a metric."""
     return (0.0, 1.0) if metric.name == "auroc" else (-1.0, 1.0)
 
@@ -147,7 +148,7 @@ class HeatRow:
 
     train: str
     test: str
-    cells: tuple[Transfer | None, ...]
+    cells: tuple[TransferScore | None, ...]
 
 
 def sites_of(report: Report) -> tuple[str, ...]:
@@ -164,7 +165,7 @@ def heat_rows(report: Report) -> list[HeatRow]:
     return [HeatRow(train, test, tuple(cells.get((train, test, site)) for site in sites)) for train, test in pairs]
 
 
-def chosen_transfers(report: Report) -> list[Transfer]:
+def chosen_transfers(report: Report) -> list[TransferScore]:
     """The transfer rows at the site of the chosen probe."""
     return [row for row in report.transfer if row.selected]
 

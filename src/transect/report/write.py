@@ -8,7 +8,7 @@ from transect._files import write_json, write_text
 from transect.linear import Readout
 from transect.report.codec import from_json
 from transect.report.html import render_html
-from transect.report.records import Report
+from transect.report.report import Report
 
 
 def write_report(report: Report, folder: str | os.PathLike[str], *, readout: Readout | None = None) -> dict[str, Path]:

@@ -147,7 +147,9 @@ def _select(structure: Structure, inside: str, name: str) -> range:
     """The block indices that the brackets name; bounds outside the model are refused, not clipped."""
     count = len(structure.blocks)
     if count == 0:
-        raise SiteError(f"site {name!r}: this model has no single list of blocks to count. Name a module by its dotted path. {_available(structure)}")
+        raise SiteError(
+            f"site {name!r}: this model has no single list of blocks to count. Name a module by its dotted path. {_available(structure)}"
+        )
     if inside == "*":
         return range(count)
     if _INDEX.fullmatch(inside):
@@ -157,7 +159,9 @@ def _select(structure: Structure, inside: str, name: str) -> range:
         return range(index % count, index % count + 1)
     bounds = _SLICE.fullmatch(inside)
     if not bounds:
-        raise SiteError(f"cannot read site {name!r}: expected a block index such as 3 or -1, a slice such as 4:12, or *, in the brackets; got {inside!r}.")
+        raise SiteError(
+            f"cannot read site {name!r}: in the brackets a block index (3, -1), a slice (4:12) or * was expected, got {inside!r}."
+        )
     start, stop, step = (None if bound is None else int(bound) for bound in bounds.groups())
     outside = [bound for bound in (start, stop) if bound is not None and not -count <= bound <= count]
     if outside or step == 0:
@@ -190,8 +194,7 @@ def _in_block(structure: Structure, index: int, part: str | None, name: str) -> 
 
 
 def _available(structure: Structure) -> str:
-    ends = [name for name in ("embed", "final_norm") if getattr(structure, name) is not None]
-    if not structure.blocks:
-        return f"Sites here: {', '.join([*ends, 'any dotted module path'])}."
-    parts = "|".join(_block_places(structure.parts[-1]))
-    return f"Sites here: {', '.join(ends + [f'layers[0..{len(structure.blocks) - 1}]', f'layers[i].({parts})', 'any dotted module path'])}."
+    sites = [name for name in ("embed", "final_norm") if getattr(structure, name) is not None]
+    if structure.blocks:
+        sites += [f"layers[0..{len(structure.blocks) - 1}]", f"layers[i].({'|'.join(_block_places(structure.parts[-1]))})"]
+    return f"Sites here: {', '.join([*sites, 'any dotted module path'])}."

@@ -8,9 +8,7 @@ from torch import nn
 
 _MLP = re.compile(r"mlp|feed_?forward|ffn|moe|expert|glu\b|channel_mix", re.IGNORECASE)
 _ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
-_MIXER = re.compile(
-    r"mixer|mamba|ssm|time_?mix|temporal|recurrent|retention|delta|lstm|gru|rnn|hyena|conv|linear_attn", re.IGNORECASE
-)
+_MIXER = re.compile(r"mixer|mamba|ssm|time_?mix|temporal|recurrent|retention|delta|lstm|gru|rnn|hyena|conv|linear_attn", re.IGNORECASE)
 _ROUTED = re.compile(r"expert|moe|router", re.IGNORECASE)
 
 
@@ -47,7 +45,12 @@ def find_parts(path: str, block: nn.Module, width: int | None) -> Block:
     mlp, mlp_projection = _part(block, per_token, width)
     if mlp is None and mixing is not None:
         # OPT, BERT, torch's own encoder: the MLP's two linear layers lie in the block, without a module around them.
-        rest = [(f"{name}.{inner}" if inner else name, linear) for name, child in children if name != mixing for inner, linear in _linears(child)]
+        rest = [
+            (f"{name}.{inner}" if inner else name, linear)
+            for name, child in children
+            if name != mixing
+            for inner, linear in _linears(child)
+        ]
         mlp = mlp_projection = _last(rest, width)
     return Block(
         path=path,
@@ -64,8 +67,18 @@ def is_norm(module: nn.Module) -> bool:
 
 
 def is_linear(module: nn.Module) -> bool:
-    """Whether a module is a linear layer: torch's, GPT-2's transposed one, a quantised or an adapted one."""
-    return isinstance(module, nn.Linear) or bool(re.search(r"linear|^conv1d$", type(module).__name__, re.IGNORECASE)) and not isinstance(module, nn.Conv1d)
+    """Whether a module is a linear layer: torch's, GPT-2's transposed one (also called Conv1D), a quantised or an adapted one."""
+    if isinstance(module, nn.Linear):
+        return True
+    return not isinstance(module, nn.Conv1d) and re.search(r"linear|^conv1d$", type(module).__name__, re.IGNORECASE) is not None
+
+
+def written_width(block: nn.Module) -> int | None:
+    """The width that a block's last layer writes, None if no layer says so."""
+    if isinstance(block, nn.RNNBase):
+        return (block.proj_size or block.hidden_size) * (2 if block.bidirectional else 1)
+    widths = [_writes(linear) for _, linear in _linears(block)]
+    return widths[-1] if widths else None
 
 
 def _linears(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from torch import nn
 
 from transect.sites.blocks import find_blocks
-from transect.sites.parts import Block, find_parts, is_norm
+from transect.sites.parts import Block, find_parts, is_norm, written_width
 
 # What a model's recurrent mixers are called; their activations cannot see later tokens, whatever their attributes say.
 _RECURRENT = ("mamba", "rwkv", "ssm", "recurrent", "retention", "deltanet", "lstm", "gru")
@@ -28,6 +28,8 @@ class Structure:
     """The same blocks with their parts."""
     embed: str | None = None
     """The module that makes the first residual stream from tokens or patches."""
+    tokens: str | None = None
+    """The table of token vectors, an `nn.Embedding`; the same module as `embed` where nothing is added to it there."""
     final_norm: str | None = None
     """The normalisation after the last block."""
     backbone: str = ""
@@ -51,8 +53,8 @@ def find_structure(module: nn.Module) -> Structure:
 
     Examples:
         >>> from torch import nn
-        >>> net = nn.ModuleDict({"embed": nn.Embedding(9, 4), "blocks": nn.ModuleList(nn.Linear(4, 4) for _ in range(3)), "norm": nn.LayerNorm(4)})
-        >>> found = find_structure(net)
+        >>> blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+        >>> found = find_structure(nn.ModuleDict({"embed": nn.Embedding(9, 4), "blocks": blocks, "norm": nn.LayerNorm(4)}))
         >>> found.blocks, found.embed, found.final_norm, found.width
         (('blocks.0', 'blocks.1', 'blocks.2'), 'embed', 'norm', 4)
     """
@@ -61,12 +63,15 @@ def find_structure(module: nn.Module) -> Structure:
     chain = find_blocks(module, near=tokens)
     embed = _find_embed(module, chain, tokens)
     final_norm = None if chain is None else _find_final_norm(module, chain)
-    blocks = () if chain is None else tuple(f"{chain}.{name}" if chain else name for name, _ in module.get_submodule(chain).named_children())
+    blocks = (
+        () if chain is None else tuple(f"{chain}.{name}" if chain else name for name, _ in module.get_submodule(chain).named_children())
+    )
     width = _find_width(module, final_norm, embed, blocks)
     return Structure(
         blocks=blocks,
         parts=tuple(find_parts(path, module.get_submodule(path), width) for path in blocks),
         embed=embed,
+        tokens=tokens if tokens is not None and isinstance(named[tokens], nn.Embedding) else None,
         final_norm=final_norm,
         backbone=_find_backbone(module, named, embed),
         width=width,
@@ -115,7 +120,7 @@ def _find_final_norm(module: nn.Module, chain: str) -> str | None:
 
 
 def _find_width(module: nn.Module, final_norm: str | None, embed: str | None, blocks: tuple[str, ...]) -> int | None:
-    """The residual width: the final norm's, else the configuration's, the embedding's, the last block's last weight's."""
+    """The residual width: the final norm's, else the configuration's, the embedding's, the last block's last layer's."""
     if final_norm is not None:
         for parameter in module.get_submodule(final_norm).parameters():
             return parameter.shape[-1]
@@ -126,10 +131,7 @@ def _find_width(module: nn.Module, final_norm: str | None, embed: str | None, bl
             return value
     if embed is not None and isinstance(table := module.get_submodule(embed), nn.Embedding):
         return table.embedding_dim
-    if blocks:
-        weights = [weight for weight in module.get_submodule(blocks[-1]).parameters() if weight.ndim == 2]
-        return weights[-1].shape[0] if weights else None
-    return None
+    return written_width(module.get_submodule(blocks[-1])) if blocks else None
 
 
 def _find_backbone(module: nn.Module, named: Mapping[str, nn.Module], embed: str | None) -> str:
@@ -166,4 +168,4 @@ def _ancestors(path: str) -> list[str]:
 
 
 def _within(path: str, outer: str) -> bool:
-    return path == outer or outer == "" or path.startswith(f"{outer}.")
+    return outer in (path, "") or path.startswith(f"{outer}.")

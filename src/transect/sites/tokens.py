@@ -82,7 +82,11 @@ class TokenRule:
             return range(length)
         given = span if self.extent == "span" else prompt
         if given is None:
-            need = f"a span column {self.column!r} in the table" if self.extent == "span" else "texts that have a prompt (chat messages, or plain text)"
+            need = (
+                f"a span column {self.column!r} in the table"
+                if self.extent == "span"
+                else "texts that have a prompt (chat messages, or plain text)"
+            )
             raise TokenRuleError(f"token rule {str(self)!r} needs {need}, but there is none for this text.")
         start, end = given
         if not 0 <= start <= end <= length:

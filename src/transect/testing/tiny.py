@@ -10,7 +10,6 @@ works as on a real model of the family. The fast kernels of state-space families
 path is exact.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from torch import nn
 
 from transect.errors import InputError, near_matches
 from transect.models import Model, load
+from transect.sites import find_structure
 
 WIDTH = 16
 """The residual width of the tiny models."""
@@ -49,18 +49,21 @@ def tiny(family: str, *, seed: int = 0) -> Model:
     """
     if family not in _BUILDERS:
         raise InputError(f"unknown family {family!r}: {near_matches(family, FAMILIES)}.")
+    import transformers
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = _BUILDERS[family]().eval()
-    tokenizer = tiny_tokenizer() if hasattr(module, "config") and family != "vit" else None
-    return load(module, tokenizer=tokenizer, name=f"tiny-{family}")
+        module = _BUILDERS[family](transformers).eval()
+    reads_text = find_structure(module).tokens is not None
+    return load(module, tokenizer=tiny_tokenizer() if reads_text else None, name=f"tiny-{family}")
 
 
 def tiny_tokenizer(*, chat: bool = False) -> Any:
     """A byte-level BPE tokenizer of fewer than 400 tokens that knows any text and puts ``<s>`` in front.
 
     Args:
-        chat: with a chat template (``<turn>user\\n...</turn>\\n``) that writes ``<s>`` itself, as Gemma's and Llama's do.
+        chat: with a chat template that writes ``<s>`` itself, as Gemma's and Llama's do: ``<turn>user``, the text on the
+            next line, ``</turn>``.
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -98,71 +101,63 @@ _ATTENTION = {"intermediate_size": 32, "num_attention_heads": 2, "max_position_e
 _GROUPED = {**_COMMON, **_ATTENTION, "num_key_value_heads": 1, "head_dim": 8}
 
 
-def _llama() -> nn.Module:
-    import transformers
-
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**_GROUPED))
+# Each builder takes the module `transformers`, which is imported when the first model is asked for.
 
 
-def _gpt2() -> nn.Module:
-    import transformers
-
-    sizes = {"vocab_size": _VOCABULARY, "n_embd": WIDTH, "n_layer": 3, "n_head": 2, "n_positions": N_TOKENS}
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **_IDS))
+def _llama(hf: Any) -> nn.Module:
+    return hf.LlamaForCausalLM(hf.LlamaConfig(**_GROUPED))
 
 
-def _gemma3() -> nn.Module:
-    import transformers
+def _gpt2(hf: Any) -> nn.Module:
+    config = hf.GPT2Config(vocab_size=_VOCABULARY, n_embd=WIDTH, n_layer=3, n_head=2, n_positions=N_TOKENS, **_IDS)
+    return hf.GPT2LMHeadModel(config)
 
+
+def _gemma3(hf: Any) -> nn.Module:
     kinds = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
     settings = {**_GROUPED, "num_hidden_layers": 4, "layer_types": kinds, "sliding_window": 4, "query_pre_attn_scalar": 8}
-    return transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**settings))
+    return hf.Gemma3ForCausalLM(hf.Gemma3TextConfig(**settings))
 
 
-def _qwen3() -> nn.Module:
-    import transformers
-
-    return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**_GROUPED))
+def _qwen3(hf: Any) -> nn.Module:
+    return hf.Qwen3ForCausalLM(hf.Qwen3Config(**_GROUPED))
 
 
-def _qwen3_next() -> nn.Module:
-    import transformers
-
+def _qwen3_next(hf: Any) -> nn.Module:
     linear = {"linear_num_value_heads": 2, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
     experts = {"num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 8, "shared_expert_intermediate_size": 8}
-    settings = {**_GROUPED, "num_hidden_layers": 4, **linear, **experts}
-    return transformers.Qwen3NextForCausalLM(transformers.Qwen3NextConfig(**settings))
+    return hf.Qwen3NextForCausalLM(hf.Qwen3NextConfig(**{**_GROUPED, "num_hidden_layers": 4}, **linear, **experts))
 
 
-def _mamba() -> nn.Module:
-    import transformers
-
-    return transformers.MambaForCausalLM(transformers.MambaConfig(**_COMMON, state_size=4))
+def _mamba(hf: Any) -> nn.Module:
+    return hf.MambaForCausalLM(hf.MambaConfig(**_COMMON, state_size=4))
 
 
-def _mamba2() -> nn.Module:
-    import transformers
-
-    return transformers.Mamba2ForCausalLM(transformers.Mamba2Config(**_COMMON, state_size=4, head_dim=8, num_heads=4, n_groups=1))
+def _mamba2(hf: Any) -> nn.Module:
+    return hf.Mamba2ForCausalLM(hf.Mamba2Config(**_COMMON, state_size=4, head_dim=8, num_heads=4, n_groups=1))
 
 
-def _rwkv() -> nn.Module:
-    import transformers
-
-    return transformers.RwkvForCausalLM(transformers.RwkvConfig(**_COMMON, context_length=N_TOKENS))
+def _rwkv(hf: Any) -> nn.Module:
+    return hf.RwkvForCausalLM(hf.RwkvConfig(**_COMMON, context_length=N_TOKENS))
 
 
-def _bert() -> nn.Module:
-    import transformers
-
-    return transformers.BertModel(transformers.BertConfig(**_COMMON, **_ATTENTION))
+def _bert(hf: Any) -> nn.Module:
+    return hf.BertModel(hf.BertConfig(**_COMMON, **_ATTENTION))
 
 
-def _vit() -> nn.Module:
-    import transformers
-
+def _vit(hf: Any) -> nn.Module:
     sizes = {"hidden_size": WIDTH, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
-    return transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=8, patch_size=4))
+    return hf.ViTModel(hf.ViTConfig(**sizes, image_size=8, patch_size=4))
+
+
+def _gru(hf: Any) -> nn.Module:
+    del hf
+    return TinyGRU()
+
+
+def _mlp(hf: Any) -> nn.Module:
+    del hf
+    return TinyMLP()
 
 
 class TinyGRU(nn.Module):
@@ -197,13 +192,10 @@ class TinyMLP(nn.Module):
         return self.head(x)
 
 
-_BUILDERS: dict[str, Callable[[], nn.Module]] = {
-    name.removeprefix("_"): build
-    for name, build in {
-        function.__name__: function
-        for function in (_llama, _gpt2, _gemma3, _qwen3, _qwen3_next, _mamba, _mamba2, _rwkv, _bert, _vit)
-    }.items()
-} | {"gru": TinyGRU, "mlp": TinyMLP}
+_BUILDERS = {
+    build.__name__.removeprefix("_"): build
+    for build in (_llama, _gpt2, _gemma3, _qwen3, _qwen3_next, _mamba, _mamba2, _rwkv, _bert, _vit, _gru, _mlp)
+}
 
 FAMILIES: tuple[str, ...] = tuple(_BUILDERS)
 """The families that `tiny` builds."""
