@@ -109,7 +109,7 @@ def _tensor_examples(model: Model, data: torch.Tensor, *, chat: bool) -> Example
     length = data.shape[1] if data.ndim == 3 else 1
     hasher = hashlib.blake2b(f"{data.dtype} {list(data.shape)}".encode(), digest_size=16)
     for rows in data.detach().split(1024):
-        hasher.update(rows.cpu().contiguous().view(torch.uint8).numpy())
+        hasher.update(rows.cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return Examples(
         kind="tensor",
         lengths=np.full(len(data), length, dtype=np.int64),

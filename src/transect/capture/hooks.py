@@ -126,15 +126,15 @@ class Listener:
         silent = [place.name for index, place in enumerate(self._places) if index not in heard]
         if silent:
             raise SiteError(
-                f"{', '.join(silent)} did not run in the forward pass, so there is nothing to capture there. The module may be skipped in this "
-                f"model, belong to the head, or be compiled (torch.compile ignores hooks; load the module that was compiled, `._orig_mod`)."
+                f"{', '.join(silent)} did not run in the forward pass, so there is nothing to capture there. The module may be skipped in "
+                f"this model, belong to the head, or be compiled: torch.compile ignores hooks, so load the module that was compiled."
             )
 
 
 def _twice(place: Place) -> SiteError:
     return SiteError(
-        f"{place.name} (module {place.module!r}) runs more than once in a forward pass, so its activation is not one value. Blocks that share "
-        f"weights are one module; choose a site that runs once, such as a part inside or the whole stack."
+        f"{place.name} (module {place.module!r}) runs more than once in a forward pass, so its activation is not one value. "
+        f"Blocks that share weights are one module; choose a site that runs once, such as the whole stack."
     )
 
 

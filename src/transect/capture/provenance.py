@@ -1,5 +1,6 @@
 """What is written beside activations: what they are of, under which conditions, and how it went."""
 
+import functools
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,7 +37,7 @@ def conditions_of(model: Model, *, batch_tokens: int, patience: int) -> dict[str
         "patience": patience,
         "device": str(model.device) if model.device.type != "cuda" else torch.cuda.get_device_name(model.device),
         "attention": getattr(getattr(model.module, "config", None), "_attn_implementation", None),
-        "versions": _versions(),
+        "versions": dict(_versions()),
     }
 
 
@@ -59,7 +60,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 120 else f"{text[:80]} ... {text[-30:]}"
 
 
-def _versions() -> dict[str, str]:
+@functools.cache  # looking versions up reads files
+def _versions() -> Mapping[str, str]:
     found = {}
     for name in ("transect", "torch", "transformers", "safetensors"):
         try:
@@ -82,11 +84,11 @@ def description_of(model: Model, examples: Examples) -> dict[str, Any]:
         "n_texts": len(examples),
         "n_truncated": examples.n_truncated,
     }
-    if examples.kind == "tokens":
+    if examples.kind == "tokens" and tokenizer is not None:
         bos = getattr(tokenizer, "bos_token_id", None)
         described["tokenizer"] = {
             "class": type(tokenizer).__name__,
-            "vocabulary": len(tokenizer) if hasattr(tokenizer, "__len__") else None,
+            "vocabulary": len(tokenizer),
             "bos_token": getattr(tokenizer, "bos_token", None),
             "starts_with_bos": bos is not None and bool((examples.ids[examples.offsets[:-1]] == bos).all()),
         }

@@ -29,7 +29,7 @@ def row_begins(examples: Examples, rule: TokenRule, *, tokens: int | None) -> np
 
 def targets_of(begins: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Which rows of activations belong to these examples, example after example."""
-    return np.concatenate([np.arange(begins[row], begins[row + 1]) for row in rows.tolist()])
+    return np.concatenate([np.arange(start, stop) for start, stop in zip(begins[rows].tolist(), begins[rows + 1].tolist(), strict=True)])
 
 
 def row_table(examples: Examples, rule: TokenRule, begins: np.ndarray) -> "pa.Table":

@@ -2,9 +2,10 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from transect.capture.rows import row_begins, row_table, targets_of
 from transect.capture.select import Layout
 from transect.capture.sinks import MemorySink, Sink
 from transect.capture.store import StoreSink
+from transect.capture.verify import verify_sample
 from transect.errors import InputError, ModelError, SiteError, StoreError
 from transect.models import Model
 from transect.sites import Place, TokenRule, parse_tokens, resolve_sites
@@ -100,8 +102,8 @@ def capture(
     Examples:
         >>> from transect.testing.tiny import tiny
         >>> acts = capture(tiny("llama"), ["The city of Paris", "Yes"], sites=["layers[0]", "final_norm"])
-        >>> acts["final_norm"].shape[0], acts.rows["n_tokens"].to_pylist(), acts.provenance["n_tokens"]
-        (2, [7, 3], 10)
+        >>> acts.sites, acts["final_norm"].shape, acts.rows.column_names[:3]
+        (('layers[0]', 'final_norm'), torch.Size([2, 16]), ['row', 'n_tokens', 'start'])
     """
     if not isinstance(model, Model):
         raise InputError(f"expected a Model, got {type(model).__name__}; load it first: transect.load(...).")
@@ -113,9 +115,8 @@ def capture(
         budget = dataclasses.replace(budget, tokens=batch_tokens)
     places = resolve_sites(model.structure, sites)
     examples = read_examples(model, data, rule, chat=chat, truncate=truncate)
-    job = _Job(
-        model=model, places=places, rule=rule, examples=examples, dtype=_read_dtype(dtype), chat=chat, budget=budget, progress=progress
-    )
+    wanted = _read_dtype(dtype)
+    job = _Job(model=model, places=places, rule=rule, examples=examples, dtype=wanted, chat=chat, budget=budget, progress=progress)
     found = None if store is None else _find_store(job, Path(store), resume=resume)
     if found is None:
         return _run(job, store=None if store is None else Path(store), verify=verify)
@@ -135,11 +136,11 @@ class _Job:
     budget: Budget
     progress: bool | None
 
-    @property
+    @functools.cached_property
     def identity(self) -> dict[str, Any]:
         return identity_of(model=self.model, examples=self.examples, places=self.places, rule=self.rule, dtype=self.dtype, chat=self.chat)
 
-    @property
+    @functools.cached_property
     def conditions(self) -> dict[str, Any]:
         return conditions_of(self.model, batch_tokens=self.budget.tokens, patience=self.budget.patience)
 
@@ -199,7 +200,7 @@ def _run(job: _Job, *, store: Path | None, verify: int) -> Activations:
         sink: Sink = MemorySink(shards, rows) if store is None else StoreSink(store, shards, rows, manifest)
         with contextlib.closing(sink):
             n_found = _run_batches(job, passes, batches, lengths=lengths, begins=begins, shards=shards, sink=sink)
-            checked = _verify(passes, examples, begins, shards, sink.get, n=verify) if verify else None
+            checked = verify_sample(passes, examples, begins, shards, sink.get, n=verify) if verify else None
             seconds = time.perf_counter() - begun
             n_tokens = int(lengths.sum())
             provenance = {
@@ -263,42 +264,22 @@ def _check_finite(values: Sequence[torch.Tensor], shards: Sequence[Shard], targe
             worst = int(finite.logical_not().nonzero()[0])
             row = int(np.searchsorted(begins, targets[worst], side="right")) - 1
             raise ModelError(
-                f"row {row} (counted from 0) has NaN or infinite activations at {shard.site}, kept as {dtype_name(shard.dtype)}. Half precision "
+                f"row {row} (counted from 0) has NaN or infinite activations at {shard.site}, kept as {dtype_name(shard.dtype)}. float16 "
                 f"overflows at 65504: load the model with dtype='float32' or 'bfloat16', or look at that text."
             )
 
 
-def _verify(
-    passes: Passes,
-    examples: Examples,
-    begins: np.ndarray,
-    shards: Sequence[Shard],
-    get: Callable[[int, np.ndarray], torch.Tensor],
-    *,
-    n: int,
-) -> dict[str, Any]:
-    """Run a sample one at a time, without any padding, and compare it with what was kept."""
-    sample = np.sort(np.random.default_rng(0).choice(len(examples), size=min(n, len(examples)), replace=False))
-    largest = dict.fromkeys((shard.site for shard in shards), (0.0, 0.0, 0))
-    for row in sample.tolist():
-        targets = targets_of(begins, np.array([row]))
-        alone = passes.run(Batch(rows=np.array([row]), length=int(examples.lengths[row])))
-        for index, (shard, value) in enumerate(zip(shards, alone, strict=True)):
-            value, kept = value.to(shard.dtype).double(), get(index, targets).double()
-            difference, scale, worst = largest[shard.site]
-            here = float((value - kept).abs().max())
-            largest[shard.site] = (max(difference, here), max(scale, float(value.abs().max())), row if here > difference else worst)
-    site, (difference, _, row) = max(largest.items(), key=lambda item: item[1][0])
-    relative = max(difference / scale if scale else 0.0 for difference, scale, _ in largest.values())
-    return {"n": len(sample), "largest_difference": difference, "relative_difference": relative, "site": site, "row": row}
-
-
 def _verify_found(job: _Job, acts: Activations, n: int) -> Activations:
+    """A store that was complete already, compared with the model as it is now."""
     with _ready(job) as (passes, layouts):
         begins = row_begins(job.examples, job.rule, tokens=_common_tokens(layouts, job.rule) if job.examples.kind == "tensor" else None)
         shards = [
             Shard.of(index, layout.place.name, n_rows=len(acts), width=layout.width, dtype=acts[layout.place.name].dtype)
             for index, layout in enumerate(layouts)
         ]
-        checked = _verify(passes, job.examples, begins, shards, lambda site, at: acts[shards[site].site][torch.from_numpy(at)], n=n)
+
+        def get(site: int, targets: np.ndarray) -> torch.Tensor:
+            return acts[shards[site].site][torch.from_numpy(targets)]
+
+        checked = verify_sample(passes, job.examples, begins, shards, get, n=n)
     return dataclasses.replace(acts, provenance={**acts.provenance, "verify": checked})

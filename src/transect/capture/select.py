@@ -53,8 +53,8 @@ def find_layout(place: Place, seen: torch.Tensor, *, n: int, t: int | None) -> L
         axes = "n d"
     if axes is None:
         raise SiteError(
-            f"{place.name} has shape {shape} for {n} examples of {'?' if t is None else t} tokens; expected [n, t, d], [t, n, d], [n*t, d] or [n, d]. "
-            f"Choose a site whose last axis is the width and whose tokens are the text's, such as a block or a linear layer."
+            f"{place.name} has shape {shape} for {n} examples of {'?' if t is None else t} tokens; expected [n, t, d], [t, n, d], "
+            f"[n*t, d] or [n, d]. Choose a site whose last axis is the width and whose tokens are the text's, such as a block or a linear layer."
         )
     tokens = {"n t d": shape[1], "t n d": shape[0], "(n t) d": t, "n d": None}[axes] if len(shape) > 1 else None
     return Layout(place=place, axes=axes, width=shape[-1], dtype=seen.dtype, tokens=tokens)
@@ -82,10 +82,11 @@ def pick_rows(hidden: torch.Tensor, layout: Layout, reads: Sequence[range] | Non
     hidden = _examples_first(hidden, layout, None if reads is None else len(reads))
     if reads is None:
         reads = [rule.positions(hidden.shape[1])] * len(hidden)
-    if hidden.ndim != 3 or hidden.shape[2] != layout.width or len(hidden) != len(reads) or max(at.stop for at in reads) > hidden.shape[1]:
+    needed = max(at.stop for at in reads)
+    if hidden.ndim != 3 or hidden.shape[2] != layout.width or len(hidden) != len(reads) or needed > hidden.shape[1]:
         raise SiteError(
-            f"{layout.place.name} changed its shape between passes: now {list(hidden.shape)} [n, t, d], expected {len(reads)} examples of width "
-            f"{layout.width} and at least {max(at.stop for at in reads)} tokens. A site must look alike for every text."
+            f"{layout.place.name} changed its shape between passes: now {list(hidden.shape)} [n, t, d], expected {len(reads)} examples of "
+            f"width {layout.width} and at least {needed} tokens. A site must look alike for every text."
         )
     if rule.reduces == "select":
         rows = torch.arange(len(reads), device=hidden.device)

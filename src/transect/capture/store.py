@@ -1,6 +1,7 @@
 """Writing a store: rows on disk in a way that survives being killed."""
 
 import contextlib
+import itertools
 import os
 import re
 import shutil
@@ -118,8 +119,8 @@ class StoreSink:
         free = shutil.disk_usage(self._folder).free
         if need > free:
             raise StoreError(
-                f"the store {self._folder} needs {need / 1e9:.2f} GB more, but the disk has {free / 1e9:.2f} GB free. Free some space, choose "
-                f"another folder, capture fewer sites, or store a smaller type such as dtype='bfloat16'."
+                f"the store {self._folder} needs {need / 1e9:.2f} GB more, but the disk has {free / 1e9:.2f} GB free. Free some space, "
+                f"choose another folder, capture fewer sites, or store a smaller type such as dtype='bfloat16'."
             )
 
     def _prepare(self, shard: Shard) -> None:
@@ -160,20 +161,20 @@ class StoreSink:
             yield
         except OSError as error:
             raise StoreError(
-                f"could not write to the store {self._folder}: {error.strerror or error}. What was captured before is kept: free some space (or "
-                f"mend what is wrong) and run the same capture again, and it goes on from there."
+                f"could not write to the store {self._folder}: {error.strerror or error}. What was captured before is kept: free some "
+                f"space, or mend what is wrong, and run the same capture again; it goes on from there."
             ) from error
 
 
 def _runs(targets: np.ndarray) -> Iterator[tuple[int, int, int]]:
     """Stretches of neighbouring rows: (first, last) in the batch, and the row where they begin in the file."""
     cuts = [0, *(np.flatnonzero(np.diff(targets) != 1) + 1).tolist(), len(targets)]
-    for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+    for first, last in itertools.pairwise(cuts):
         yield first, last, int(targets[first])
 
 
 def _bytes_of(value: torch.Tensor) -> memoryview:
-    return memoryview(value.contiguous().view(torch.uint8).numpy()).cast("B")
+    return value.contiguous().view(torch.uint8).numpy().data.cast("B")
 
 
 def _write_all(file: IO[bytes], data: memoryview) -> None:

@@ -31,7 +31,7 @@ _NOTES = {
     ),
     "larger_than": (
         "larger_than: numbers in words from fifty-one to ninety-nine. The words are balanced in each pair, but their order is what is "
-        "asked, so 'the first number is large' alone predicts the label (AUROC 0.67).",
+        "asked, so 'the first number is large' alone predicts the label (AUROC 0.64).",
     ),
     "elements": (
         "elements: chemical symbols and atomic numbers, own list. In 25 of the 40 pairs both symbols start with the same letter; in "

@@ -212,7 +212,7 @@ def _similarity(forms: Sequence[str], pairs: np.ndarray, common: np.ndarray) -> 
     """``[m]`` exact Jaccard similarities over the shingles that are not common."""
     involved, position = np.unique(pairs, return_inverse=True)
     position = position.reshape(pairs.shape)
-    texts: list[str] = [forms[row] for row in involved.tolist()]
+    texts = [str(forms[int(row)]) for row in involved]
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     counts: list[np.ndarray] = []
     hashes: list[np.ndarray] = []

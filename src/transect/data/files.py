@@ -104,7 +104,8 @@ def _csv(data: "pyarrow.Buffer", path: Path, *, delimiter: str) -> Columns:
     from pyarrow import csv as arrow_csv
 
     header = _csv_header(data, path, delimiter)
-    parse = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    # With one column, an empty line is a row with an empty text, which must not vanish.
+    parse = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(header) > 1)
     convert = arrow_csv.ConvertOptions(column_types=dict.fromkeys(header, pyarrow.string()))
     # A row must fit into one block, so a long document may need one block for the whole file.
     blocks = [min(max(data.size, 1), size) for size in (1 << 24, (1 << 31) - 1)]
@@ -135,6 +136,10 @@ def _csv_header(data: "pyarrow.Buffer", path: Path, delimiter: str) -> list[str]
         header = next((row for row in csv.reader(_csv_lines(data), delimiter=delimiter) if row), [])
     except csv.Error as error:
         raise TableError(f"the header of {str(path)!r} cannot be read: {error}.") from error
+    if not header:
+        raise TableError(f"the file {str(path)!r} has nothing but empty lines; a header and at least one row are needed.")
+    if any("\ufffd" in name for name in header):
+        _decode(data, path)  # the header was read with that sign for whatever is not UTF-8; this says where
     repeated = sorted({name for name in header if header.count(name) > 1})
     if repeated:
         raise TableError(

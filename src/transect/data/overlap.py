@@ -29,6 +29,7 @@ class Texts:
         }
 
     def row_groups(self, name: str) -> np.ndarray:
+        """``[n]`` int64: the given group of each row, or its text where no groups were given."""
         return factorize(self.groups[name])
 
     def groups_of(self, name: str) -> dict[int, set[Any]]:
@@ -48,10 +49,12 @@ class Texts:
 
 
 def near_examples(texts: Texts, pairs: np.ndarray) -> tuple[Mapping[str, Any], ...]:
+    """A few of the pairs ``[m, 2]``, as they are compared."""
     return tuple({"text": cut(texts.forms[a]), "other": cut(texts.forms[b])} for a, b in pairs[:EXAMPLES].tolist())
 
 
 def between_parts(table: Table, parts: np.ndarray, texts: Texts) -> Iterator[Finding]:
+    """Copies, near copies and groups on both sides of a split; parts ``[n]`` int64 from 0."""
     name, n = table.name, len(table)
     forms = texts.ids[name]
     straddling = _in_several(forms, parts)
@@ -111,6 +114,7 @@ def _in_several(ids: np.ndarray, parts: np.ndarray) -> np.ndarray:
 
 
 def between_tables(train: str, test: str, texts: Texts) -> Iterator[Finding]:
+    """Copies, near copies and groups of the training table in a test table."""
     n = len(texts.tables[test])
     ids = texts.ids[test]
     copied = np.isin(ids, texts.ids[train])

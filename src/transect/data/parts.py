@@ -97,7 +97,8 @@ def _without_copies(
     similar = kept & like[forms]
     if similar.sum() > max(kept.sum() / 2, FEW_ROWS):
         notes.append(
-            f"{int(similar.sum())} of {int(kept.sum())} {name} rows are near duplicates of {other} texts; too many to leave out, so they stay."
+            f"{int(similar.sum())} of {int(kept.sum())} {name} rows are near duplicates of {other} texts; too many to leave out, so they "
+            f"stay."
         )
         return kept, notes
     if similar.any():
@@ -110,5 +111,6 @@ def _refuse_unlearnt(table: Table, train: np.ndarray, other: np.ndarray, name: s
     if len(unseen):
         names = ", ".join(repr((table.classes or ())[code]) for code in unseen.tolist())
         raise InputError(
-            f"the label {names} is in the {name} rows but not in train, so it cannot be learnt; move some of its rows to train, or remove them."
+            f"the label {names} is in the {name} rows but not in train, so it cannot be learnt; move some of its rows to train, or remove "
+            f"them."
         )

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from transect.data.builtin import builtin_names, builtin_rows
 from transect.data.files import Columns, read_columns, table_name
 from transect.data.labels import is_missing, read_labels, row_list
 from transect.data.sources import Source, read_object
+from transect.data.spans import read_spans
 from transect.data.table import Kind, Message, Table
 from transect.errors import TableError, near_matches
 
@@ -32,7 +32,6 @@ SPLIT_NAMES = {
     "test": "test",
     "testing": "test",
 }
-_OFFSETS = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*")
 
 
 def read_table(
@@ -100,7 +99,7 @@ def read_table(
     )
     _refuse_unusable(texts, text_column or chat_column or "")
     span_columns = [span] if isinstance(span, str) else list(span or ())
-    spans, span_notes = _all_spans(columns, span_columns, texts)
+    spans, span_notes = read_spans(columns, span_columns, texts)
     labels = None
     if label_column:
         labels = read_labels(
@@ -253,47 +252,6 @@ def _splits(column: np.ndarray, name: str) -> np.ndarray:
             f"train, validation (or dev, val) or test. If the column means something else, rename it."
         )
     return np.fromiter(values, dtype=object, count=len(values))
-
-
-def _all_spans(columns: Columns, names: list[str], texts: tuple[str, ...]) -> tuple[dict[str, tuple[tuple[int, int], ...]], list[str]]:
-    spans: dict[str, tuple[tuple[int, int], ...]] = {}
-    notes: list[str] = []
-    for name in names:
-        if name not in columns:
-            raise TableError(f"there is no column {name!r} (for span): {near_matches(name, columns)}")
-        spans[name], note = _spans(columns[name].tolist(), name, texts)
-        notes += note
-    return spans, notes
-
-
-def _spans(values: list[Any], name: str, texts: tuple[str, ...]) -> tuple[tuple[tuple[int, int], ...], list[str]]:
-    # Decided for the whole column: "12:30" may be a time in a text, but a column of nothing else holds positions.
-    if all(isinstance(value, str) and _OFFSETS.fullmatch(value) for value in values):
-        values = [tuple(map(int, value.split(":"))) for value in values]
-    found = [_span(value, text) for value, text in zip(values, texts, strict=True)]
-    wrong = [row for row, span in enumerate(found, start=1) if span is None]
-    if wrong:
-        first = wrong[0]
-        raise TableError(
-            f"{len(wrong)} spans in the column {name!r} do not lie in their text (row {row_list(wrong)}); for example "
-            f"{values[first - 1]!r} in {texts[first - 1][:60]!r}. Give words of the text, or start:end positions with 0 <= start < end "
-            f"<= {len(texts[first - 1])}."
-        )
-    repeated = sum(isinstance(value, str) and text.count(value) > 1 for value, text in zip(values, texts, strict=True))
-    notes = [f"in {repeated} rows the span {name!r} occurs more than once in the text; its first place was taken."] if repeated else []
-    return tuple(span for span in found if span is not None), notes
-
-
-def _span(value: Any, text: str) -> tuple[int, int] | None:
-    if isinstance(value, str):
-        start = text.find(value) if value else -1
-        return None if start < 0 else (start, start + len(value))
-    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != 2:
-        return None
-    start, end = value
-    if isinstance(start, bool) or not isinstance(start, (int, np.integer)) or not isinstance(end, (int, np.integer)):
-        return None
-    return (int(start), int(end)) if 0 <= start < end <= len(text) else None
 
 
 def _repeats(texts: tuple[str, ...]) -> list[str]:

@@ -50,11 +50,12 @@ def length_surface(table: Table, groups: np.ndarray) -> Surface:
     from scipy.stats import rankdata
 
     ranks = rankdata([len(text) for text in table.texts])
-    return _strongest(sparse.csc_matrix(ranks[:, None]), ["length"], table, groups, scale=float(len(table)))
+    return _strongest(sparse.csc_array(ranks[:, None]), ["length"], table, groups, scale=float(len(table)))
 
 
 def word_surface(table: Table, groups: np.ndarray) -> Surface:
     """How well the presence of the best single word predicts the label, over words in at least 5 rows and missing from 5."""
+    from scipy import sparse
     from sklearn.feature_extraction.text import CountVectorizer
 
     if len(table) > MOST_ROWS_FOR_WORDS:
@@ -66,16 +67,16 @@ def word_surface(table: Table, groups: np.ndarray) -> Surface:
         return nothing
     # Every run of letters and digits is a word, single ones too: "a" and "no" can give a label away.
     vectorizer = CountVectorizer(
-        binary=True, preprocessor=str.casefold, token_pattern=r"(?u)\b\w+\b", min_df=FEWEST_ROWS_WITH_WORD, max_df=most, dtype=np.float64
+        binary=True, preprocessor=str.casefold, token_pattern=r"(?u)\b\w+\b", min_df=FEWEST_ROWS_WITH_WORD, max_df=most
     )
     try:
-        present = vectorizer.fit_transform(table.texts)
+        present = sparse.csc_array(vectorizer.fit_transform(table.texts), dtype=np.float64)
     except ValueError:
         return nothing  # scikit-learn's way of saying that no word is left
-    return _strongest(present.tocsc(), vectorizer.get_feature_names_out().tolist(), table, groups, scale=2.0)
+    return _strongest(present, vectorizer.get_feature_names_out().tolist(), table, groups, scale=2.0)
 
 
-def _strongest(features: "sparse.csc_matrix", names: Sequence[str], table: Table, groups: np.ndarray, *, scale: float) -> Surface:
+def _strongest(features: "sparse.csc_array", names: Sequence[str], table: Table, groups: np.ndarray, *, scale: float) -> Surface:
     from scipy.stats import norm, rankdata
 
     targets: dict[Any, np.ndarray] = {}
@@ -96,13 +97,13 @@ def _strongest(features: "sparse.csc_matrix", names: Sequence[str], table: Table
     return max(found, key=lambda surface: (surface.p < SIGNIFICANT, surface.strength))
 
 
-def _separation(features: "sparse.csc_matrix", member: np.ndarray, scale: float) -> np.ndarray:
+def _separation(features: "sparse.csc_array", member: np.ndarray, scale: float) -> np.ndarray:
     """``[w]`` direction-free AUROC of each feature: half the difference of means for 0/1, that of ranks over n for ranks."""
     inside, outside = member.sum(), (1 - member).sum()
-    return 0.5 + np.abs(features.T @ (member / inside - (1 - member) / outside)) / scale
+    return np.minimum(0.5 + np.abs(features.T @ (member / inside - (1 - member) / outside)) / scale, 1.0)
 
 
-def _correlation(features: "sparse.csc_matrix", values: np.ndarray) -> np.ndarray:
+def _correlation(features: "sparse.csc_array", values: np.ndarray) -> np.ndarray:
     """``[w]`` absolute correlation of each feature with the values."""
     centred = values - values.mean()
     mean = np.asarray(features.mean(axis=0)).ravel()
@@ -111,14 +112,14 @@ def _correlation(features: "sparse.csc_matrix", values: np.ndarray) -> np.ndarra
     return np.abs(features.T @ centred) / len(values) / np.where(spread > 0, spread, np.inf)
 
 
-def _group_scores(features: "sparse.csc_matrix", values: np.ndarray, groups: np.ndarray) -> np.ndarray:
+def _group_scores(features: "sparse.csc_array", values: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """``[w]`` the z of the module's docstring. The features stay sparse: their means are taken off in the sums."""
     from scipy import sparse
 
     n = len(values)
     residual = values - values.mean()
-    member = sparse.csr_matrix((residual, (groups, np.arange(n))), shape=(int(groups.max()) + 1, n))
-    by_group = member @ features
+    member = sparse.csr_array((residual, (groups, np.arange(n))), shape=(int(groups.max()) + 1, n))
+    by_group: Any = member @ features
     mean = np.asarray(features.mean(axis=0)).ravel()
     total = np.asarray(member.sum(axis=1)).ravel()
     squares = np.asarray(by_group.power(2).sum(axis=0)).ravel() - 2 * mean * (by_group.T @ total) + mean**2 * (total**2).sum()

@@ -5,8 +5,8 @@ AUROC of 0.95 it held the truth in 7 of 10 trials here, where 0.95 was promised.
 a bounded statistic the variance becomes an effective sample size ``m = p (1 - p) / var`` and the interval is Wilson's score
 interval for p with that m (Korn and Graubard 1998 and Dean and Pagano 2015 do so for proportions in cluster samples), with
 Student's t for the number of groups instead of the normal quantile. Where fewer than ten groups disagree with the ranking, m may
-not exceed what that many independent groups could tell (Hanley and McNeil 1982). So forty perfect groups give about
-[0.91, 1], not [1, 1]. Measured on independent, paired, nested and whole-group labels, with 16 to 120 groups and AUROC from 0.5
+not exceed what that many independent groups could tell (Hanley and McNeil 1982). So forty perfect pairs give about
+[0.95, 1], not [1, 1]. Measured on independent, paired, nested and whole-group labels, with 16 to 120 groups and AUROC from 0.5
 to 0.99, it covers in 0.89 to 0.99 of trials (percentile: 0.31 to 0.97).
 
 Unbounded statistics (R2, Brier, log loss) get the percentile interval.

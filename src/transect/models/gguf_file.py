@@ -24,6 +24,8 @@ from transect.models.quiet import no_progress_bars
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY, _UINT32 = 8, 9, 4
 _LARGE_VOCABULARY = 50_000
+# The special tokens' ids stay: they belong to the configuration.
+_VOCABULARY_LISTS = {f"tokenizer.ggml.{name}" for name in ("tokens", "scores", "token_type", "merges")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -205,9 +207,7 @@ def _slow_vocabulary(header: GgufHeader) -> bool:
 
 def _without_vocabulary(path: Path, header: GgufHeader, folder: Path) -> Path:
     """A copy of the file with the vocabulary's size in place of the vocabulary."""
-    kept = [(start, end) for key, start, end in header.entries if not key.startswith("tokenizer.ggml.")]
-    # Only the long lists are left out: the special tokens' ids belong to the configuration.
-    kept += [(start, end) for key, start, end in header.entries if key.startswith("tokenizer.ggml.") and end - start < 1 << 12]
+    kept = [(start, end) for key, start, end in header.entries if key not in _VOCABULARY_LISTS]
     stated = b"" if header.states_vocabulary else _uint32_entry(f"{header.architecture}.vocab_size", header.n_vocabulary)
     target = folder / path.name
     with path.open("rb") as source, target.open("wb") as out:

@@ -194,6 +194,8 @@ class Selected(Record):
     """How many pairs of site and strength it was chosen from."""
     rule: str
     """How it was chosen, in words."""
+    stability: Estimate | None = None
+    """How alike the probe and refits on bootstrapped groups score the test rows: Pearson correlation, mean and central spread."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from torch import nn
 
-_MLP = re.compile(r"mlp|feed_?forward|ffn|moe|expert|glu\b|channel_mix", re.IGNORECASE)
 _ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
 _MIXER = re.compile(r"mixer|mamba|ssm|time_?mix|temporal|recurrent|retention|delta|lstm|gru|rnn|hyena|conv|linear_attn", re.IGNORECASE)
-_ROUTED = re.compile(r"expert|moe|router", re.IGNORECASE)
+_MLP = re.compile(r"mlp|feed_?forward|ffn|^ff$|moe|expert|channel_mix", re.IGNORECASE)
+# The end of a class's name says what it is; its beginning may be a family's name (Qwen3MoeAttention).
+_MLP_CLASS = re.compile(r"(mlp|moe|experts?|feedforward|ffn)(block|layer)?$", re.IGNORECASE)
+_ROUTED_CLASS = re.compile(r"(experts?|router|moe(block|layer)?)$", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,21 +39,13 @@ def find_parts(path: str, block: nn.Module, width: int | None) -> Block:
     path names what is added.
     """
     children = [(name, child) for name, child in block.named_children() if any(weight.ndim > 1 for weight in child.parameters())]
-    mixing = _first(children, _ATTENTION) or _first(children, _MIXER)
-    per_token = next((name for name, child in children if name != mixing and _matches(_MLP, name, child)), None)
-    if mixing is not None and mixing == per_token:
-        mixing = None
+    children = [(name, child) for name, child in children if not is_norm(child)]
+    mixing = _first(children, _ATTENTION, _ATTENTION) or _first(children, _MIXER, _MIXER)
+    per_token = _first([(name, child) for name, child in children if name != mixing], _MLP, _MLP_CLASS)
     attn, attn_projection = _part(block, mixing, width)
     mlp, mlp_projection = _part(block, per_token, width)
     if mlp is None and mixing is not None:
-        # OPT, BERT, torch's own encoder: the MLP's two linear layers lie in the block, without a module around them.
-        rest = [
-            (f"{name}.{inner}" if inner else name, linear)
-            for name, child in children
-            if name != mixing
-            for inner, linear in _linears(child)
-        ]
-        mlp = mlp_projection = _last(rest, width)
+        mlp = mlp_projection = _loose_mlp([(name, child) for name, child in children if name != mixing], width)
     return Block(
         path=path,
         attn=_under(path, attn),
@@ -91,14 +85,15 @@ def _linears(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield (f"{name}.{inner}" if inner else name), linear
 
 
-def _matches(pattern: re.Pattern[str], name: str, child: nn.Module) -> bool:
-    return not is_norm(child) and bool(pattern.search(name) or pattern.search(type(child).__name__))
-
-
-def _first(children: list[tuple[str, nn.Module]], pattern: re.Pattern[str]) -> str | None:
-    """The first child that fits; one whose class says MLP is not a mixer, whatever it is called (Nemotron-H)."""
-    fitting = (name for name, child in children if _matches(pattern, name, child) and not _MLP.search(type(child).__name__))
-    return next(fitting, None)
+def _first(children: list[tuple[str, nn.Module]], name_says: re.Pattern[str], class_says: re.Pattern[str]) -> str | None:
+    """The first child that fits by its name or its class; an MLP class is no mixer, whatever it is called (Nemotron-H)."""
+    for name, child in children:
+        kind = type(child).__name__
+        if name_says is not _MLP and _MLP_CLASS.search(kind):
+            continue
+        if name_says.search(name) or class_says.search(kind):
+            return name
+    return None
 
 
 def _part(block: nn.Module, name: str | None, width: int | None) -> tuple[str | None, str | None]:
@@ -106,23 +101,29 @@ def _part(block: nn.Module, name: str | None, width: int | None) -> tuple[str | 
     if name is None:
         return None, None
     part = block.get_submodule(name)
-    if isinstance(part, nn.MultiheadAttention) or any(_ROUTED.search(type(child).__name__) for child in part.modules()):
+    if isinstance(part, nn.MultiheadAttention) or any(_ROUTED_CLASS.search(type(child).__name__) for child in part.modules()):
         # torch's attention uses its projection's weights without calling it; routed experts have no one last layer.
         return name, None
     last = _last(list(_linears(part)), width)
     if last is None:
         return name, None
     projection = f"{name}.{last}" if last else name
-    holder = block.get_submodule(projection.rpartition(".")[0]) if "." in projection else part
-    if holder is not part and any(is_norm(child) for child in holder.children()):
-        return projection, projection
-    return name, projection
+    # A projection deeper inside sits in a module that adds and normalises (BERT's output), so it stands for the part.
+    return (projection if "." in last else name), projection
+
+
+def _loose_mlp(children: list[tuple[str, nn.Module]], width: int | None) -> str | None:
+    """OPT, BERT, torch's own encoder: the MLP's two linear layers lie in the block, without one module around both."""
+    loose = [(f"{name}.{inner}" if inner else name, linear) for name, child in children for inner, linear in _linears(child)]
+    near = [(path, linear) for path, linear in loose if path.count(".") <= 1]
+    return _last(near, width) if len(near) > 1 else None
 
 
 def _last(linears: list[tuple[str, nn.Module]], width: int | None) -> str | None:
-    """The linear layer defined last among those that write the residual width."""
+    """The linear layer defined last among those that write the residual width; gates only when nothing else does."""
     writing = [path for path, linear in linears if width is None or _writes(linear) in (width, None)]
-    return writing[-1] if writing else None
+    plain = [path for path in writing if "gate" not in path.rpartition(".")[2]]
+    return (plain or writing or [None])[-1]
 
 
 def _writes(linear: nn.Module) -> int | None:

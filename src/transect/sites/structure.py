@@ -62,10 +62,9 @@ def find_structure(module: nn.Module) -> Structure:
     tokens = _token_embedding(module, named)
     chain = find_blocks(module, near=tokens)
     embed = _find_embed(module, chain, tokens)
-    final_norm = None if chain is None else _find_final_norm(module, chain)
-    blocks = (
-        () if chain is None else tuple(f"{chain}.{name}" if chain else name for name, _ in module.get_submodule(chain).named_children())
-    )
+    base = _stated_backbone(module, named)
+    final_norm = None if chain is None else _find_final_norm(module, chain, base or "")
+    blocks = () if chain is None else tuple(_join(chain, name) for name, _ in module.get_submodule(chain).named_children())
     width = _find_width(module, final_norm, embed, blocks)
     return Structure(
         blocks=blocks,
@@ -73,7 +72,7 @@ def find_structure(module: nn.Module) -> Structure:
         embed=embed,
         tokens=tokens if tokens is not None and isinstance(named[tokens], nn.Embedding) else None,
         final_norm=final_norm,
-        backbone=_find_backbone(module, named, embed),
+        backbone=_around(chain, embed, final_norm) if base is None else base,
         width=width,
         causal=_is_causal(module, blocks),
         modules={path: type(child).__name__ for path, child in named.items()},
@@ -101,16 +100,18 @@ def _find_embed(module: nn.Module, chain: str | None, tokens: str | None) -> str
     for ancestor in _ancestors(chain):
         parent = module.get_submodule(ancestor)
         for name, _ in parent.named_children():
-            path = f"{ancestor}.{name}" if ancestor else name
+            path = _join(ancestor, name)
             if not _within(chain, path) and _within(tokens, path):
                 return path
     return tokens
 
 
-def _find_final_norm(module: nn.Module, chain: str) -> str | None:
-    """The first norm after the blocks among their siblings, climbing outwards; else one defined earlier and named last."""
+def _find_final_norm(module: nn.Module, chain: str, base: str) -> str | None:
+    """The first norm after the blocks among their siblings, climbing outwards but not into a head; else an earlier one named final."""
     for ancestor in _ancestors(chain):
-        children = [(f"{ancestor}.{name}" if ancestor else name, child) for name, child in module.get_submodule(ancestor).named_children()]
+        if not _within(ancestor, base):
+            break
+        children = [(_join(ancestor, name), child) for name, child in module.get_submodule(ancestor).named_children()]
         at = next(index for index, (path, _) in enumerate(children) if _within(chain, path))
         after = [path for path, child in children[at + 1 :] if is_norm(child)]
         before = [path for path, child in children[:at] if is_norm(child) and "final" in path.rpartition(".")[2].lower()]
@@ -134,18 +135,26 @@ def _find_width(module: nn.Module, final_norm: str | None, embed: str | None, bl
     return written_width(module.get_submodule(blocks[-1])) if blocks else None
 
 
-def _find_backbone(module: nn.Module, named: Mapping[str, nn.Module], embed: str | None) -> str:
-    """The part under the head. Plain modules run whole, since nobody can know what their forward does."""
-    if not hasattr(module, "config"):
+def _stated_backbone(module: nn.Module, named: Mapping[str, nn.Module]) -> str | None:
+    """The part under the head by Hugging Face's own word; None when that word leads nowhere.
+
+    Plain modules run whole, since nobody can know what their forward does.
+    """
+    if not hasattr(module, "config") or not hasattr(module, "get_input_embeddings"):
         return ""
     prefix = getattr(module, "base_model_prefix", "")
-    if prefix and prefix in named:
-        return prefix
-    if embed is None or not hasattr(module, "get_input_embeddings"):
-        return ""
-    # A wrapper, such as an adapter's, passes the base model's attributes through: look for the same thing inside it.
-    inner = [path for path, child in named.items() if path and prefix and path.endswith(f".{prefix}") and _within(embed, path)]
-    return inner[0] if inner else ""
+    return prefix if prefix and prefix in named else None
+
+
+def _around(*places: str | None) -> str:
+    """The innermost module that holds all places: under the wrapper of an adapter, and in the tower that reads text."""
+    paths = [path.split(".") for path in places if path is not None]
+    shared = []
+    for names in zip(*(path[:-1] for path in paths), strict=False):
+        if len(set(names)) > 1:
+            break
+        shared.append(names[0])
+    return ".".join(shared) if len(paths) > 1 else ""
 
 
 def _is_causal(module: nn.Module, blocks: tuple[str, ...]) -> bool:
@@ -165,6 +174,10 @@ def _ancestors(path: str) -> list[str]:
     """The enclosing paths from the nearest outwards, "" last."""
     parts = path.split(".")[:-1] if path else []
     return [".".join(parts[:length]) for length in range(len(parts), -1, -1)] if path else []
+
+
+def _join(outer: str, name: str) -> str:
+    return f"{outer}.{name}" if outer else name
 
 
 def _within(path: str, outer: str) -> bool:

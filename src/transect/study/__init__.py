@@ -1,0 +1,8 @@
+"""The main job and scoring: what the command line runs, as calls."""
+
+from transect.study.prepare import combine
+from transect.study.run import Found, default_fitter, fitter_named, probe
+from transect.study.score import Scored, score_texts
+from transect.study.settings import Settings
+
+__all__ = ["Found", "Scored", "Settings", "combine", "default_fitter", "fitter_named", "probe", "score_texts"]

@@ -1,6 +1,7 @@
 """The metrics of a report, by the kind of label, in one place."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from transect.measure import (
     Metric,
     Statistic,
     accuracy_statistic,
+    bootstrap,
     difference,
+    estimates,
     expected_calibration_error,
     interval,
     mean_statistic,
@@ -55,6 +58,15 @@ class Judge:
     def estimate(self, statistic: Statistic, groups: np.ndarray) -> Estimate:
         """A statistic with its interval."""
         return interval(statistic, groups=groups, level=self.level, resamples=self.resamples, seed=self.seed)
+
+    def each(self, statistics: Sequence[Statistic], groups: np.ndarray) -> list[Estimate]:
+        """Statistics of the same rows, each with an interval, from the same resamples."""
+        return estimates(bootstrap(statistics, groups=groups, resamples=self.resamples, seed=self.seed), level=self.level)
+
+    def each_and_all(self, statistics: Sequence[Statistic], groups: np.ndarray) -> tuple[list[Estimate], list[Estimate]]:
+        """Every statistic with an interval of its own, and with intervals that hold all at once, from the same resamples."""
+        resampled = bootstrap(statistics, groups=groups, resamples=self.resamples, seed=self.seed)
+        return estimates(resampled, level=self.level), estimates(resampled, level=self.level, simultaneous=True)
 
     def leading(self, scores: Any, targets: np.ndarray, groups: np.ndarray) -> Estimate:
         """The leading metric with its interval."""

@@ -58,13 +58,20 @@ def tiny(family: str, *, seed: int = 0) -> Model:
     return load(module, tokenizer=tiny_tokenizer() if reads_text else None, name=f"tiny-{family}")
 
 
-def tiny_tokenizer(*, chat: bool = False) -> Any:
-    """A byte-level BPE tokenizer of fewer than 400 tokens that knows any text and puts ``<s>`` in front.
+def tiny_tokenizer() -> Any:
+    """A byte-level BPE tokenizer of fewer than 400 tokens that knows any text, puts ``<s>`` in front and has no chat template."""
+    return _tokenizer(chat_template=None)
 
-    Args:
-        chat: with a chat template that writes ``<s>`` itself, as Gemma's and Llama's do: ``<turn>user``, the text on the
-            next line, ``</turn>``.
+
+def tiny_chat_tokenizer() -> Any:
+    """`tiny_tokenizer` with a chat template that writes ``<s>`` itself, as Gemma's and Llama's do.
+
+    A turn is ``<turn>user``, the text on the next line, ``</turn>``.
     """
+    return _tokenizer(chat_template=_CHAT_TEMPLATE)
+
+
+def _tokenizer(*, chat_template: str | None) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     return PreTrainedTokenizerFast(
@@ -73,7 +80,7 @@ def tiny_tokenizer(*, chat: bool = False) -> Any:
         eos_token="</s>",
         pad_token="<pad>",
         additional_special_tokens=["<turn>", "</turn>"],
-        chat_template=_CHAT_TEMPLATE if chat else None,
+        chat_template=chat_template,
     )
 
 

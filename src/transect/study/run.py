@@ -1,0 +1,252 @@
+"""The main job: from a model and labelled text to a probe, its evidence and a verdict."""
+
+import dataclasses
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from transect._progress import progress
+from transect.capture import Activations, capture
+from transect.data import Leakage, Table, audit, read_table
+from transect.errors import InputError
+from transect.linear import Readout
+from transect.measure import Correction, Estimate, correct_for_choosing
+from transect.models import Model, load, untrained
+from transect.probes import LDA, Fitter, Logistic, MeanDifference, Ridge
+from transect.report import Report, load_report, write_report
+from transect.study.assemble import assemble
+from transect.study.controls import Control, random_direction, shuffled_labels, stability, surface_controls, untrained_control
+from transect.study.gathered import Gathered
+from transect.study.folder import RunFolder, claim_folder
+from transect.study.prepare import Cast, cast
+from transect.study.search import Search, folds_of, search
+from transect.study.settings import Settings
+from transect.study.statistics import Judge
+from transect.study.transfers import Pair, matrix_cells, tensors, transfer_matrix
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """What a study found.
+
+    Args:
+        report: every number, and the verdict.
+        readout: the chosen probe.
+        files: what was written, by kind; empty where nothing was.
+    """
+
+    report: Report
+    readout: Readout
+    files: Mapping[str, Path]
+
+
+def probe(
+    model: Model | str | os.PathLike[str] | nn.Module,
+    data: Any,
+    *,
+    tests: Sequence[Any] = (),
+    fitter: Fitter | None = None,
+    out: str | os.PathLike[str] | None = None,
+    settings: Settings | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    command: Sequence[str] = (),
+    shown: bool | None = None,
+) -> Found:
+    """Fit probes at every site of a model, test them honestly, and say what was found.
+
+    The rows are divided by group. Development rows choose the site and the strength by cross-validation and fit the probe; test
+    rows only score. Around the number stand baselines and controls, the transfer to other tables, and a verdict by written rules.
+
+    Args:
+        model: from `transect.load`, or anything it takes.
+        data: the table to learn from, or anything `transect.read_table` takes.
+        tests: tables to try the probe on.
+        fitter: the probe to report; None takes `Logistic` for classes and `Ridge` for numbers.
+        out: a folder for the report, the pictures, the probe and the activations; None writes nothing.
+        settings: what is read and how carefully; None takes the defaults of `Settings`.
+        resume: go on with a run in ``out`` that was stopped.
+        overwrite: replace a run in ``out``.
+        command: the command line, for the report.
+        shown: show progress bars on stderr; None shows them on a terminal.
+
+    Returns:
+        The report, the probe and the files.
+
+    Raises:
+        InputError: the data, the model and the settings do not fit together.
+        StoreError: ``out`` holds something, and neither resume nor overwrite was asked for.
+        TransectError: anything else that is wrong with what was given, each with its own class.
+
+    Examples:
+        >>> from transect.study import Settings, probe
+        >>> from transect.testing import tiny
+        >>> found = probe(tiny("llama"), "elements", settings=Settings(permutations=20, refits=20, resamples=200))
+        >>> found.report.selected.probe, found.readout.width
+        ('Logistic', 16)
+    """
+    began = time.perf_counter()
+    how = settings or Settings()
+    clock = _Clock()
+    with clock("load"):
+        loaded = load(model)
+        if loaded.takes != "tokens":
+            raise InputError(f"{loaded.name} takes tensors, not texts; capture it and fit a probe directly: transect.capture, transect.probes.")
+        train, others = read_table(data), [read_table(test) for test in tests]
+        parts = cast(train, others, how)
+        sites = _sites(loaded, how)
+    main = fitter or default_fitter(train)
+    folder = _claim(out, loaded, parts, how, main, resume=resume, overwrite=overwrite)
+    with clock("audit"):
+        held = np.isin(np.arange(len(train)), parts.train.test)
+        leakage = audit(train, {table.name: table for table in others}, parts=held)
+    with clock("capture"):
+        acts = {part.name: _read(loaded, part.table, sites, how, folder, shown=shown) for part in (parts.train, *parts.tests)}
+    judge = Judge(kind=train.kind or "binary", level=how.level, resamples=how.resamples, seed=how.seed)
+    fitters = [main, *(_compared(train, main) if how.compare else ())]
+    with clock("fit"):
+        folds = folds_of(parts.train, folds=how.folds, seed=how.seed)
+        own = tensors(acts[train.name])
+        searches = _searches(own, parts, folds, fitters, judge, shown=shown)
+        found = searches[0]
+    with clock("choose"):
+        correction = _correct(found, parts, folds, judge)
+    controls, bare, bare_acts = _controls(loaded, parts, how, sites, folder, found, own, folds, judge, clock, shown=shown)
+    with clock("stability"):
+        stable = stability(found, own[found.site], parts.train, how)
+    with clock("transfer"), progress("transfer", total=matrix_cells(parts), unit="pairs", shown=shown) as advance:
+        pairs = transfer_matrix(parts, found, acts, judge, advance=lambda: advance(1))
+    gathered = Gathered(
+        model=loaded, parts=parts, settings=how, judge=judge, activations=acts, leakage=leakage, found=found, correction=correction,
+        others=tuple(searches[1:]), bare=bare, bare_activations=bare_acts, controls=controls, stability=stable, pairs=pairs,
+        seconds=clock.seconds, command=tuple(command),
+    )  # fmt: skip
+    report, readout = assemble(gathered, total=lambda: time.perf_counter() - began)
+    if folder is None:
+        return Found(report=report, readout=readout, files={})
+    files = write_report(report, folder.path, readout=readout)
+    return Found(report=load_report(folder.path), readout=readout, files=files)
+
+
+def default_fitter(table: Table) -> Fitter:
+    """The probe that is reported unless another is asked for."""
+    return Ridge() if table.kind == "number" else Logistic()
+
+
+class _Clock:
+    """Seconds by stage, in the order in which they first ran."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+
+
+def _sites(model: Model, settings: Settings) -> tuple[str, ...]:
+    if settings.sites is not None:
+        return settings.sites
+    found = tuple(site for site in model.sites() if site != "embed")
+    if not found:
+        raise InputError(f"{model.name} has no repeated blocks, so there are no sites to read by default; name some with sites= (--sites).")
+    return found
+
+
+def _claim(
+    out: str | os.PathLike[str] | None, model: Model, parts: Cast, settings: Settings, fitter: Fitter, *, resume: bool, overwrite: bool
+) -> RunFolder | None:
+    if out is None:
+        return None
+    plan = {
+        "model": model.fingerprint,
+        "train": parts.train.table.digest,
+        "tests": {part.name: part.table.digest for part in parts.tests},
+        "fitter": repr(fitter),
+        "settings": settings.to_json(),
+    }
+    return claim_folder(Path(out), plan, resume=resume, overwrite=overwrite)
+
+
+def _read(
+    model: Model, table: Table, sites: Sequence[str], settings: Settings, folder: RunFolder | None, *, shown: bool | None, label: str = ""
+) -> Activations:
+    return capture(
+        model,
+        table,
+        sites=list(sites),
+        tokens=settings.tokens,
+        store=None if folder is None else folder.activations(label + table.name),
+        chat=settings.chat,
+        truncate=settings.truncate,
+        verify=settings.verify,
+        progress=shown,
+    )
+
+
+def _compared(table: Table, main: Fitter) -> list[Fitter]:
+    """The other fitters that suit the label."""
+    all_of_them: list[Fitter] = [] if table.kind == "number" else [MeanDifference(), LDA(), Logistic()]
+    return [fitter for fitter in all_of_them if type(fitter) is not type(main)]
+
+
+def _searches(
+    own: Mapping[str, torch.Tensor], parts: Cast, folds: np.ndarray, fitters: Sequence[Fitter], judge: Judge, *, shown: bool | None
+) -> list[Search]:
+    with progress("fit", total=len(own) * len(fitters), unit="sites", shown=shown) as advance:
+        return [search(own, parts.train, folds, fitter, judge, advance=lambda: advance(1)) for fitter in fitters]
+
+
+def _correct(found: Search, parts: Cast, folds: np.ndarray, judge: Judge) -> Correction:
+    rows = parts.train.development
+    return correct_for_choosing(
+        found.fits.scores[:, :, rows],
+        parts.train.targets[rows],
+        folds[rows],
+        strengths=found.fits.penalties,
+        kind=judge.kind,
+        groups=parts.train.groups[rows],
+        level=judge.level,
+        seed=judge.seed,
+    )
+
+
+def _controls(
+    model: Model,
+    parts: Cast,
+    settings: Settings,
+    sites: Sequence[str],
+    folder: RunFolder | None,
+    found: Search,
+    own: Mapping[str, torch.Tensor],
+    folds: np.ndarray,
+    judge: Judge,
+    clock: _Clock,
+    *,
+    shown: bool | None,
+) -> tuple[dict[str, Control], Search | None, Mapping[str, torch.Tensor] | None]:
+    part = parts.train
+    with clock("baselines"):
+        controls = surface_controls(found, own, part, judge)
+    with clock("controls"):
+        observed = judge.metric.measure(found.readout.scores(own[found.site][part.test]), part.targets[part.test])
+        controls["shuffled_labels"] = shuffled_labels(found, own[found.site], part, judge, settings, observed=observed)
+        controls["random_direction"] = random_direction(found, own[found.site], part, judge, settings)
+    if "untrained" not in settings.controls:
+        return controls, None, None
+    with clock("untrained"):
+        bare_model = untrained(model, seed=settings.seed)
+        bare_acts = tensors(_read(bare_model, part.table, sites, settings, folder, shown=shown, label="untrained-"))
+        del bare_model
+        bare = _searches(bare_acts, parts, folds, [found.fitter], judge, shown=shown)[0]
+        controls["untrained"] = untrained_control(found, own, bare, bare_acts, part, judge)
+    return controls, bare, bare_acts
