@@ -25,7 +25,8 @@ def main(names: list[str]) -> int:
         result = module.run()
         numbers = "\n".join(f"{key} {value:.3f}" for key, value in result.numbers.items())
         measured = f"{result.sentence}\n{numbers}"
-        table.add_row(module.CLAIM.paper, module.CLAIM.says, measured, "yes" if result.reproduced else "no", f"{time.perf_counter() - start:.0f}")
+        seconds = f"{time.perf_counter() - start:.0f}"
+        table.add_row(module.CLAIM.paper, module.CLAIM.says, measured, "yes" if result.reproduced else "no", seconds)
     Console(width=160).print(table)
     return 0
 

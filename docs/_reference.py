@@ -62,7 +62,7 @@ def methods_page() -> str:
     """A row per fitter, made from its module's docstring."""
     from transect.testing import all_fitters
 
-    lines = ["# Methods", "", "Every probe is a scikit-learn estimator that takes numpy arrays and torch tensors, and leaves a frozen `Readout`.", ""]
+    lines = ["# Methods", "", "Every probe is a scikit-learn estimator; it takes numpy arrays and torch tensors and leaves a `Readout`.", ""]
     lines += ["| method | what it is | settings |", "|---|---|---|"]
     for fitter in all_fitters():
         settings = ", ".join(f"`{name}={parameter.default!r}`" for name, parameter in inspect.signature(fitter).parameters.items())
@@ -75,7 +75,7 @@ def claims_page() -> str:
     sys.path.insert(0, str(Path(__file__).parent.parent))  # claims/ is not installed
     import claims
 
-    lines = ["# Claims", "", "What the papers whose methods we ship say, and how it is measured here. `make claims` measures them anew.", ""]
+    lines = ["# Claims", "", "What the papers whose methods we ship say, and how `make claims` measures it here.", ""]
     lines += ["| paper | claim | setting here | counts as reproduced |", "|---|---|---|---|"]
     lines += [f"| {claim.paper} | {claim.says} | {claim.setting} | {claim.reproduced_when} |" for claim in claims.all_claims()]
     return "\n".join(lines) + "\n"

@@ -8,6 +8,7 @@ import datasets
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import zstandard
@@ -204,6 +205,12 @@ def test_a_table_without_labels_can_be_read():
         read_table(["It rains."], positive=1)
 
 
+@pytest.mark.parametrize("column", ["label", "group", "split"])
+def test_nested_values_where_one_is_needed(column):
+    with pytest.raises(TableError, match=r"one value.*, got \['x'\]"):
+        read_table([{"text": "a", column: ["x"]}])
+
+
 def test_unknown_splits_are_named():
     with pytest.raises(TableError, match=r"1 rows of the column 'split' name an unknown split: 'holdout' \(row 2\)"):
         read_table([{"text": "a", "split": "train"}, {"text": "b", "split": "holdout"}])
@@ -352,7 +359,7 @@ def test_a_million_rows(tmp_path):
     texts = pa.array(np.char.add("The number is ", np.arange(n).astype(str)))
     columns = pa.table({"text": texts, "label": labels})
     pq.write_table(columns, tmp_path / "big.parquet")
-    pa.csv.write_csv(columns, tmp_path / "big.csv")
+    pyarrow.csv.write_csv(columns, tmp_path / "big.csv")
     for name in ("big.parquet", "big.csv"):
         start = time.process_time()
         table = read_table(tmp_path / name)

@@ -64,10 +64,8 @@ def write_llama(path, model):
             _, _, index, inner = inner.split(".", 3)
             block = f"blk.{index}."
         heads = {"self_attn.q_proj": config.num_attention_heads, "self_attn.k_proj": config.num_key_value_heads}.get(inner)
-        if heads:  # llama.cpp pairs neighbouring dimensions in its rotary embedding, Hugging Face the two halves
-            weight = value.reshape(heads, 2, -1, value.shape[1]).swapaxes(1, 2).reshape(value.shape)
-        else:
-            weight = value
+        # llama.cpp pairs neighbouring dimensions in its rotary embedding, Hugging Face the two halves.
+        weight = value.reshape(heads, 2, -1, value.shape[1]).swapaxes(1, 2).reshape(value.shape) if heads else value
         writer.add_tensor(f"{block}{NAMES[inner]}.weight", numpy.ascontiguousarray(weight.numpy()))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

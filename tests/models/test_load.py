@@ -138,6 +138,7 @@ def test_pickled_weights_are_refused(tmp_path, monkeypatch):
         ({"a.gguf": "", "b.gguf": ""}, "name one of them"),
         ({"config.json": "{", "model.safetensors": ""}, "cannot load"),
         ({"config.json": '{"model_type": "no-such-kind"}', "model.safetensors": ""}, "cannot load"),
+        ({"config.json": '{"model_type": "llama", "hidden_size": "wide"}', "model.safetensors": ""}, "cannot load"),
     ],
 )
 def test_folders_that_are_no_model(files, says, tmp_path):

@@ -124,6 +124,44 @@ def test_a_model_with_two_towers_gives_its_language_blocks():
     assert found.final_norm == "model.language_model.norm"
 
 
+@pytest.mark.parametrize(
+    ("kind", "config", "settings", "expected"),
+    [
+        # The family's name in a class (Qwen3MoeAttention) does not make attention an MLP.
+        ("Qwen3MoeForCausalLM", "Qwen3MoeConfig", {"num_experts": 4}, ("self_attn", "self_attn.o_proj", "mlp", None)),
+        # Attention one level deeper; and the norm in the language-model head is not the final norm.
+        (
+            "GPTNeoForCausalLM",
+            "GPTNeoConfig",
+            {"attention_types": [[["global"], 2]]},
+            ("attn.attention.out_proj",) * 2 + ("mlp", "mlp.c_proj"),
+        ),
+        ("DistilBertForMaskedLM", "DistilBertConfig", {}, ("attention", "attention.out_lin", "ffn", "ffn.lin2")),
+        # Its base_model_prefix names the wrapper that this class is not.
+        ("Llama4ForCausalLM", "Llama4TextConfig", {"num_local_experts": 2}, ("self_attn", "self_attn.o_proj", "feed_forward", None)),
+    ],
+)
+def test_families_with_surprises(kind, config, settings, expected):
+    import transformers
+
+    with torch.device("meta"):
+        module = getattr(transformers, kind)(_tiny_config(config, **settings))
+    found = find_structure(module)
+    block = found.parts[1]
+    paths = (block.attn, block.attn_projection, block.mlp, block.mlp_projection)
+    assert tuple(path and path.removeprefix(f"{block.path}.") for path in paths) == expected
+    assert len(found.blocks) == 2
+    assert found.backbone == found.blocks[0].split(".")[0]
+    assert found.final_norm is None or found.final_norm.startswith(f"{found.backbone}.")
+
+
+def test_a_shared_block_inside_a_block_is_no_attention():
+    shared = nn.ModuleDict({"self_attn": nn.Linear(4, 4), "feed_forward": nn.Linear(4, 4)})
+    block = nn.ModuleDict({"shared_attention_block": shared, "mamba": nn.Linear(4, 4)})
+    found = find_structure(nn.ModuleDict({"layers": nn.ModuleList([block])}))
+    assert found.parts[0].attn == "layers.0.mamba"
+
+
 def test_torch_own_encoder():
     found = find_structure(nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 3))
     assert found.blocks == ("layers.0", "layers.1", "layers.2")

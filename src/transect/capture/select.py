@@ -54,7 +54,7 @@ def find_layout(place: Place, seen: torch.Tensor, *, n: int, t: int | None) -> L
     if axes is None:
         raise SiteError(
             f"{place.name} has shape {shape} for {n} examples of {'?' if t is None else t} tokens; expected [n, t, d], [t, n, d], "
-            f"[n*t, d] or [n, d]. Choose a site whose last axis is the width and whose tokens are the text's, such as a block or a linear layer."
+            f"[n*t, d] or [n, d]. Choose a site whose last axis is the width and whose tokens are the text's, such as a block."
         )
     tokens = {"n t d": shape[1], "t n d": shape[0], "(n t) d": t, "n d": None}[axes] if len(shape) > 1 else None
     return Layout(place=place, axes=axes, width=shape[-1], dtype=seen.dtype, tokens=tokens)

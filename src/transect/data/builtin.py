@@ -26,8 +26,9 @@ _STEPS = (2, 3, 5, 7, 9, 12)
 
 _NOTES = {
     "cities": (
-        "cities: well-known cities and their countries, own list, checked against GeoNames; a smaller city of the same name elsewhere "
-        "is ignored. Wrong countries are usually on another continent, so the false statements are easy ones.",
+        "cities: well-known cities and their countries, own list, checked against GeoNames: each city is the best known of its name, and "
+        "the wrong country has no place of that name with 500 inhabitants. Wrong countries are mostly on another continent, so the false "
+        "statements are easy ones.",
     ),
     "larger_than": (
         "larger_than: numbers in words from fifty-one to ninety-nine. The words are balanced in each pair, but their order is what is "

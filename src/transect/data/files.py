@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,33 +177,44 @@ def _json_rows(text: str, path: Path, *, lines: bool) -> Columns:
         if not isinstance(rows, list):
             raise TableError(f"{str(path)!r} must hold one list of objects, got {type(rows).__name__}.")
         return row_columns(rows, where=str(path))
-    rows = []
+    return row_columns(_json_lines(text, path), where=str(path))
+
+
+def _json_lines(text: str, path: Path) -> Iterator[dict[str, Any]]:
     # str.splitlines would also cut at characters such as U+2028, which JSON allows inside strings.
     for number, line in enumerate(re.split("\r\n|\n|\r", text), start=1):
-        if line and not line.isspace():
-            try:
-                rows.append(json.loads(line))
-            except (ValueError, RecursionError) as error:
-                raise TableError(
-                    f"{str(path)!r}, line {number}: not JSON ({error}): {_short(line)}. One object a line is needed."
-                ) from error
-            if not isinstance(rows[-1], dict):
-                raise TableError(f'{str(path)!r}, line {number}: expected an object like {{"text": ...}}, got {_short(line)}')
-    return row_columns(rows, where=str(path))
+        if not line or line.isspace():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise TableError(f"{str(path)!r}, line {number}: not JSON ({error}): {_short(line)}. One object a line is needed.") from error
+        if not isinstance(row, dict):
+            raise TableError(f'{str(path)!r}, line {number}: expected an object like {{"text": ...}}, got {_short(line)}')
+        yield row
 
 
-def row_columns(rows: Sequence[Any], *, where: str) -> Columns:
-    """Columns from a list of dicts; a key that a row lacks becomes None there.
+def row_columns(rows: Iterable[Any], *, where: str) -> Columns:
+    """Columns from dicts, one a row; a key that a row lacks becomes None there.
 
     Raises:
         TableError: some row is not a dict.
     """
-    keys: dict[str, None] = {}
-    for number, row in enumerate(rows, start=1):
+    # Values go straight into columns, so that a million dicts need not live at once.
+    columns: dict[str, list[Any]] = {}
+    n = 0
+    for row in rows:
         if not isinstance(row, dict):
-            raise TableError(f"{where}, row {number}: expected a dict of column -> value, got {_short(repr(row))}")
-        keys.update(dict.fromkeys(row))
-    return {str(key): object_array([row.get(key) for row in rows]) for key in keys}
+            raise TableError(f"{where}, row {n + 1}: expected a dict of column -> value, got {_short(repr(row))}")
+        for key, value in row.items():
+            column = columns.setdefault(str(key), [])
+            if len(column) < n:
+                column.extend([None] * (n - len(column)))
+            column.append(value)
+        n += 1
+    for column in columns.values():
+        column.extend([None] * (n - len(column)))
+    return {name: object_array(column) for name, column in columns.items()}
 
 
 def _parquet(data: "pyarrow.Buffer", path: Path) -> Columns:

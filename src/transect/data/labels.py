@@ -59,7 +59,13 @@ def read_labels(
     """
     if kind is not None and kind not in get_args(Kind):
         raise TableError(f"kind must be one of {', '.join(get_args(Kind))}, got {kind!r}; {near_matches(str(kind), get_args(Kind))}")
-    raw = [_plain(value) for value in column.tolist()]
+    values = column.tolist()
+    try:
+        plain = {value: _plain(value) for value in set(values)}
+    except TypeError:
+        nested = next(value for value in values if isinstance(value, (list, dict, set, np.ndarray)))
+        raise TableError(f"a label must be one value, got {nested!r}; name another column with label=.") from None
+    raw = [plain[value] for value in values]
     _refuse_missing(raw, name)
     if kind == "number":
         labels = Labels(values=_numbers(raw, name), kind="number", classes=None)
@@ -88,7 +94,7 @@ def is_missing(value: Any) -> bool:
 
 
 def _refuse_missing(raw: list[Any], name: str) -> None:
-    distinct = set(map(_hashable, raw))
+    distinct = set(raw)
     absent = {value for value in distinct if is_missing(value)}
     words = {value for value in distinct if isinstance(value, str) and value.casefold() in _PERHAPS_MISSING}
     others = distinct - absent - words
@@ -96,17 +102,11 @@ def _refuse_missing(raw: list[Any], name: str) -> None:
         absent |= words
     if not absent:
         return
-    rows = [row for row, value in enumerate(raw, start=1) if is_missing(value) or (isinstance(value, str) and value in absent)]
+    rows = [row for row, value in enumerate(raw, start=1) if value in absent]
     raise TableError(
         f"{len(rows)} of {len(raw)} rows have no label in the column {name!r} (row {row_list(rows)}, counted from 1 without the header). "
         f"Fill in those labels or remove those rows; none is dropped for you."
     )
-
-
-def _hashable(value: Any) -> Any:
-    if isinstance(value, (list, dict, set, np.ndarray)):
-        raise TableError(f"a label must be one value, got {value!r}; name another column with label=.")
-    return value
 
 
 def row_list(rows: Sequence[int], *, most: int = 10) -> str:

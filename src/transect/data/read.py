@@ -178,9 +178,9 @@ def _text_or_chat(columns: Columns, text: str | None, messages: str | None) -> t
 
 def _texts(column: np.ndarray, name: str) -> tuple[str, ...]:
     values = column.tolist()
-    wrong = [row for row, value in enumerate(values, start=1) if not isinstance(value, str)]
-    if not wrong:
+    if set(map(type, values)) <= {str}:
         return tuple(values)
+    wrong = [row for row, value in enumerate(values, start=1) if not isinstance(value, str)]
     absent = [row for row in wrong if is_missing(values[row - 1])]
     if len(absent) < len(wrong):
         other = next(row for row in wrong if row not in set(absent))
@@ -231,10 +231,19 @@ def _chat(value: Any) -> list[Message] | None:
     return [dict(message) for message in value] if good else None
 
 
+def _distinct(values: list[Any], name: str) -> set[Any]:
+    try:
+        return set(values)
+    except TypeError:
+        nested = next(value for value in values if isinstance(value, (list, dict, set, np.ndarray)))
+        raise TableError(f"the column {name!r} must hold one value a row, got {nested!r}.") from None
+
+
 def _groups(column: np.ndarray, name: str) -> np.ndarray:
     values = column.tolist()
-    absent = [row for row, value in enumerate(values, start=1) if is_missing(value) or not str(value).strip()]
-    if absent:
+    blank = {value for value in _distinct(values, name) if is_missing(value) or not str(value).strip()}
+    if blank:
+        absent = [row for row, value in enumerate(values, start=1) if value in blank]
         raise TableError(
             f"{len(absent)} rows have no group in the column {name!r} (row {row_list(absent)}); name a group for each, for example a "
             f"name of its own for a row that belongs to no other."
@@ -243,7 +252,8 @@ def _groups(column: np.ndarray, name: str) -> np.ndarray:
 
 
 def _splits(column: np.ndarray, name: str) -> np.ndarray:
-    values = [SPLIT_NAMES.get(str(value).strip().casefold()) for value in column.tolist()]
+    meaning = {value: SPLIT_NAMES.get(str(value).strip().casefold()) for value in _distinct(column.tolist(), name)}
+    values = [meaning[value] for value in column.tolist()]
     wrong = [row for row, value in enumerate(values, start=1) if value is None]
     if wrong:
         shown = sorted({repr(column.tolist()[row - 1]) for row in wrong})

@@ -19,7 +19,9 @@ class Encoded:
     ids: tuple[list[int], ...]
     """The token ids of each text, special tokens included, no padding."""
     prompts: tuple[tuple[int, int], ...]
-    """The token range ``(start, end)`` of the prompt before the answer, per text; all of a text that holds no answer."""
+    """The token range ``(start, end)`` of the prompt before the answer, per text; all of a text that holds no answer.
+
+    When the prompt itself was cut, it ends at the cut."""
     spans: tuple[tuple[int, int], ...] | None = None
     """The token range ``(start, end)`` of each text's span, when spans were given."""
     n_truncated: int = 0

@@ -17,24 +17,26 @@ from torch import nn
 _SAMPLES = 1024
 _PROBE = "The fingerprint of 12 models, naïve  or not:\n\tdon't guess – 测 🙂."
 # Where a model was stored, how it is run and what is printed about it does not change what it computes.
-_INCIDENTAL = {
-    "_name_or_path",
-    "_commit_hash",
-    "_attn_implementation",
-    "_attn_implementation_autoset",
-    "architectures",
-    "dtype",
-    "torch_dtype",
-    "transformers_version",
-    "use_cache",
-    "output_attentions",
-    "output_hidden_states",
-    "return_dict",
-    "chunk_size_feed_forward",
-    "id2label",
-    "label2id",
-    "problem_type",
-}
+_INCIDENTAL = frozenset(
+    {
+        "_name_or_path",
+        "_commit_hash",
+        "_attn_implementation",
+        "_attn_implementation_autoset",
+        "architectures",
+        "dtype",
+        "torch_dtype",
+        "transformers_version",
+        "use_cache",
+        "output_attentions",
+        "output_hidden_states",
+        "return_dict",
+        "chunk_size_feed_forward",
+        "id2label",
+        "label2id",
+        "problem_type",
+    }
+)
 
 
 def fingerprint(module: nn.Module, tokenizer: Any | None = None) -> str:

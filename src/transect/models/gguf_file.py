@@ -25,7 +25,7 @@ _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _STRING, _ARRAY, _UINT32 = 8, 9, 4
 _LARGE_VOCABULARY = 50_000
 # The special tokens' ids stay: they belong to the configuration.
-_VOCABULARY_LISTS = {f"tokenizer.ggml.{name}" for name in ("tokens", "scores", "token_type", "merges")}
+_VOCABULARY_LISTS = frozenset(f"tokenizer.ggml.{name}" for name in ("tokens", "scores", "token_type", "merges"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,8 @@ def read_pretrained(source: str, *, dtype: torch.dtype | None, with_tokenizer: b
     Raises:
         ModelError: it cannot be found or read, needs code of its own, or lacks weights that its blocks need.
     """
+    from huggingface_hub.errors import StrictDataclassError
+    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer
 
     try:
@@ -35,12 +37,8 @@ def read_pretrained(source: str, *, dtype: torch.dtype | None, with_tokenizer: b
                 source, config=config, dtype=dtype or "auto", use_safetensors=True, trust_remote_code=False, output_loading_info=True
             )
             tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False) if with_tokenizer else None
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, TypeError) as error:
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, TypeError, SafetensorError, StrictDataclassError) as error:
         raise ModelError(_explain(source, error)) from error
-    except Exception as error:
-        if type(error).__name__ in ("SafetensorError", "StrictDataclassFieldValidationError", "HfHubHTTPError"):
-            raise ModelError(_explain(source, error)) from error
-        raise
     _refuse_missing(source, module, information["missing_keys"])
     return module, tokenizer
 

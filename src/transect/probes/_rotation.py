@@ -9,10 +9,6 @@ import dataclasses
 
 import torch
 
-ROWS_AT_ONCE = 1 << 16
-"""Rows that are widened to the working precision at a time where a site is too large to be kept in it."""
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Rotation:
     """Activations ``X [n, d]`` in the coordinates in which they are uncorrelated.

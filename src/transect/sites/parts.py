@@ -86,10 +86,14 @@ def _linears(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _first(children: list[tuple[str, nn.Module]], name_says: re.Pattern[str], class_says: re.Pattern[str]) -> str | None:
-    """The first child that fits by its name or its class; an MLP class is no mixer, whatever it is called (Nemotron-H)."""
+    """The first child that fits by its name or its class.
+
+    An MLP class is no mixer, whatever it is called (Nemotron-H), nor is a whole block with an MLP of its own (Zamba).
+    """
     for name, child in children:
         kind = type(child).__name__
-        if name_says is not _MLP and _MLP_CLASS.search(kind):
+        holds_mlp = any(_MLP.search(inner) for inner, _ in child.named_children())
+        if name_says is not _MLP and (_MLP_CLASS.search(kind) or holds_mlp):
             continue
         if name_says.search(name) or class_says.search(kind):
             return name

@@ -65,9 +65,8 @@ class TokenRule:
         base = self._base(length, span, prompt)
         if self.reduces == "select":
             index = self.start or 0
-            at = base[index : index + 1] if index != -1 else base[-1:]
-            if not -len(base) <= index < len(base):
-                at = range(0)
+            inside = -len(base) <= index < len(base)
+            at = base[index % len(base) :][:1] if inside else range(0)
         else:
             at = base[self.start : self.stop]
         if len(at) == 0:

@@ -14,22 +14,22 @@ from torch import nn
 
 from transect._progress import progress
 from transect.capture import Activations, capture
-from transect.data import Leakage, Table, audit, read_table
+from transect.data import Table, audit, read_table
 from transect.errors import InputError
 from transect.linear import Readout
-from transect.measure import Correction, Estimate, correct_for_choosing
+from transect.measure import Correction, correct_for_choosing
 from transect.models import Model, load, untrained
 from transect.probes import LDA, Fitter, Logistic, MeanDifference, Ridge
 from transect.report import Report, load_report, write_report
 from transect.study.assemble import assemble
 from transect.study.controls import Control, random_direction, shuffled_labels, stability, surface_controls, untrained_control
-from transect.study.gathered import Gathered
 from transect.study.folder import RunFolder, claim_folder
+from transect.study.gathered import Gathered
 from transect.study.prepare import Cast, cast
 from transect.study.search import Search, folds_of, search
 from transect.study.settings import Settings
 from transect.study.statistics import Judge
-from transect.study.transfers import Pair, matrix_cells, tensors, transfer_matrix
+from transect.study.transfers import matrix_cells, tensors, transfer_matrix
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,5 +1,6 @@
 """The contract of a capture, as a check that any model and any capture function can be put through."""
 
+import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -50,7 +51,8 @@ def check_capture(
         >>> from transect.testing.tiny import tiny
         >>> check_capture(tiny("llama"), ["The city of Paris", "Yes", "It is so", "No"])
     """
-    check = _Check(model, data, capture, tuple(sites or model.sites()), batch_tokens, atol)
+    sites = tuple(sites or model.sites())
+    check = _Check(model=model, data=data, run=capture, sites=sites, batch_tokens=batch_tokens, atol=atol)
     with check.no_trace("a capture"):
         check.token_rules()
     check.padding_side()
@@ -63,21 +65,21 @@ def check_capture(
     check.training_mode()
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class _Check:
     """One model and one capture function under examination."""
 
-    def __init__(self, model: Model, data: Any, run: CaptureFunction, sites: tuple[str, ...], batch_tokens: int, atol: float) -> None:
-        self.model = model
-        self.data = data
-        self.sites = sites
-        self._run = run
-        self._batch_tokens = batch_tokens
-        self._atol = atol
+    model: Model
+    data: Any
+    run: CaptureFunction
+    sites: tuple[str, ...]
+    batch_tokens: int
+    atol: float
 
     def capture(self, data: Any = None, **settings: Any) -> Activations:
         """Run the function under examination."""
-        settings = {"sites": self.sites, "batch_tokens": self._batch_tokens, **settings}
-        return self._run(self.model, self.data if data is None else data, **settings)
+        settings = {"sites": self.sites, "batch_tokens": self.batch_tokens, **settings}
+        return self.run(self.model, self.data if data is None else data, **settings)
 
     def same(self, what: str, got: Any, expected: Any, *, bits: bool = False) -> None:
         """Two sets of activations are equal, to the bit or up to rounding."""
@@ -87,8 +89,8 @@ class _Check:
                 raise AssertionError(f"{what}: {site} is {left.dtype} {list(left.shape)}, expected {right.dtype} {list(right.shape)}.")
             if bits and not torch.equal(left, right):
                 raise AssertionError(f"{what}: {site} differs by {_gap(left, right):.3g}, expected the same bits.")
-            if not torch.allclose(left, right, rtol=self._atol, atol=self._atol):
-                raise AssertionError(f"{what}: {site} differs by {_gap(left, right):.3g}, more than {self._atol:g}.")
+            if not torch.allclose(left, right, rtol=self.atol, atol=self.atol):
+                raise AssertionError(f"{what}: {site} differs by {_gap(left, right):.3g}, more than {self.atol:g}.")
 
     def token_rules(self) -> None:
         """Every rule equals its definition."""
