@@ -31,7 +31,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 
 types: setup
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 unit: setup
 	$(BIN)/pytest -n auto

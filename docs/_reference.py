@@ -62,7 +62,12 @@ def methods_page() -> str:
     """A row per fitter, made from its module's docstring."""
     from transect.testing import all_fitters
 
-    lines = ["# Methods", "", "Every probe is a scikit-learn estimator; it takes numpy arrays and torch tensors and leaves a `Readout`.", ""]
+    lines = [
+        "# Methods",
+        "",
+        "Every probe is a scikit-learn estimator; it takes numpy arrays and torch tensors and leaves a `Readout`.",
+        "",
+    ]
     lines += ["| method | what it is | settings |", "|---|---|---|"]
     for fitter in all_fitters():
         settings = ", ".join(f"`{name}={parameter.default!r}`" for name, parameter in inspect.signature(fitter).parameters.items())

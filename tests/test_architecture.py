@@ -82,7 +82,9 @@ def test_no_comparison_is_thrown_away(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_the_package_raises_instead_of_asserting(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        assert not isinstance(node, ast.Assert), f"{path}:{node.lineno}: assert disappears under python -O; raise an error of transect.errors"
+        assert not isinstance(node, ast.Assert), (
+            f"{path}:{node.lineno}: assert disappears under python -O; raise an error of transect.errors"
+        )
 
 
 def test_import_is_light():

@@ -8,7 +8,7 @@ from transect.capture.naive import naive_capture
 from transect.data import read_table
 from transect.errors import InputError, ModelError, SiteError, TableError, TokenRuleError
 from transect.models import load
-from transect.testing.tiny import tiny, tiny_tokenizer
+from transect.testing.tiny import tiny, tiny_chat_tokenizer, tiny_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,9 @@ def test_all_tokens_have_a_row_each_that_says_which(llama, texts):
     torch.testing.assert_close(acts["layers[1]"], naive_capture(llama, texts, sites="layers[1]", tokens="all")["layers[1]"])
 
 
-@pytest.mark.parametrize("site", ["layers[1].in", "layers[1].attn.out", "layers[1].mlp.out", "layers[1].mlp.act", "layers[1].attn.heads", "model.norm"])
+@pytest.mark.parametrize(
+    "site", ["layers[1].in", "layers[1].attn.out", "layers[1].mlp.out", "layers[1].mlp.act", "layers[1].attn.heads", "model.norm"]
+)
 def test_parts_of_blocks_can_be_read(llama, texts, site):
     acts = capture(llama, texts, sites=site, batch_tokens=40)
     (name,) = acts.sites
@@ -86,8 +88,10 @@ def test_a_span_is_the_mean_over_its_tokens(llama):
 
 
 def test_chats_are_read_before_their_answer():
-    model = load(tiny("llama").module, tokenizer=tiny_tokenizer(chat=True))
-    chats = [[{"role": "user", "content": "Is ten larger?"}, {"role": "assistant", "content": answer}] for answer in ("Yes", "No it is not")]
+    model = load(tiny("llama").module, tokenizer=tiny_chat_tokenizer())
+    chats = [
+        [{"role": "user", "content": "Is ten larger?"}, {"role": "assistant", "content": answer}] for answer in ("Yes", "No it is not")
+    ]
     acts = capture(model, read_table(chats), sites="layers[1]", tokens="prompt[-1]")
     torch.testing.assert_close(acts["layers[1]"][0], acts["layers[1]"][1])
     plain = capture(model, ["Is ten larger?"], sites="layers[1]", chat=True)

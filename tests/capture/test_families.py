@@ -20,4 +20,6 @@ def test_rwkv_that_rescales_its_weights_is_put_back(texts):
     from transect.testing.tiny import tiny_tokenizer
 
     config = RwkvConfig(vocab_size=384, hidden_size=16, num_hidden_layers=3, context_length=64, rescale_every=1)
-    check_capture(load(RwkvForCausalLM(config).eval(), tokenizer=tiny_tokenizer()), texts[:4], sites=["layers[1]", "layers[2]"], batch_tokens=16)
+    check_capture(
+        load(RwkvForCausalLM(config).eval(), tokenizer=tiny_tokenizer()), texts[:4], sites=["layers[1]", "layers[2]"], batch_tokens=16
+    )

@@ -30,7 +30,12 @@ class Restless(nn.Module):
 
 def snapshot(module):
     tensors = {name: tensor.clone() for name, tensor in (*module.named_parameters(), *module.named_buffers())}
-    return tensors, {name: id(tensor) for name, tensor in (*module.named_parameters(), *module.named_buffers())}, module.halved, set(vars(module))
+    return (
+        tensors,
+        {name: id(tensor) for name, tensor in (*module.named_parameters(), *module.named_buffers())},
+        module.halved,
+        set(vars(module)),
+    )
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError, KeyboardInterrupt])

@@ -68,7 +68,7 @@ def test_a_site_that_never_runs_is_named(net):
 def test_a_site_that_runs_twice_is_named(way):
     shared = nn.Linear(4, 4)
     net = nn.Sequential(shared, nn.ReLU(), shared, nn.ReLU())
-    with Listener(net, places("0", "3")) as listener, pytest.raises(SiteError, match="0 .*runs more than once"):
+    with Listener(net, places("0", "3")) as listener, pytest.raises(SiteError, match=r"0 .*runs more than once"):
         if way == "observe":
             listener.observe(lambda: net(torch.ones(1, 4)))
         else:

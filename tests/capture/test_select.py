@@ -20,7 +20,14 @@ def hidden():
 
 @pytest.mark.parametrize(
     ("shape", "t", "axes"),
-    [((2, 7, 3), 7, "n t d"), ((7, 2, 3), 7, "t n d"), ((14, 3), 7, "(n t) d"), ((2, 3), 7, "n d"), ((2, 9, 3), None, "n t d"), ((2, 3), 1, "(n t) d")],
+    [
+        ((2, 7, 3), 7, "n t d"),
+        ((7, 2, 3), 7, "t n d"),
+        ((14, 3), 7, "(n t) d"),
+        ((2, 3), 7, "n d"),
+        ((2, 9, 3), None, "n t d"),
+        ((2, 3), 1, "(n t) d"),
+    ],
 )
 def test_layouts_are_told_apart(shape, t, axes):
     found = find_layout(HERE, torch.empty(shape, device="meta"), n=2, t=t)

@@ -9,7 +9,9 @@ from transect.linear import Direction, Origin, Readout
 
 
 def a_readout(**changes):
-    origin = Origin(site="layers[3]", tokens="last", model="abc", fitter="Logistic", settings={"C": 1.0}, data={"n": 7}, scores={"auroc": 0.9})
+    origin = Origin(
+        site="layers[3]", tokens="last", model="abc", fitter="Logistic", settings={"C": 1.0}, data={"n": 7}, scores={"auroc": 0.9}
+    )
     fields = {
         "weight": torch.tensor([[1.0, -2.0, 0.5]], dtype=torch.float64),
         "bias": torch.tensor([0.25], dtype=torch.float64),
@@ -36,7 +38,9 @@ def test_probabilities_sum_to_one_and_follow_the_link():
     x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     binary = a_readout()
     assert torch.allclose(binary.probabilities(x)[:, 1], torch.sigmoid(binary.scores(x)), atol=1e-15)
-    three = a_readout(weight=torch.eye(3, dtype=torch.float64), bias=torch.zeros(3, dtype=torch.float64), link="softmax", classes=("a", "b", "c"))
+    three = a_readout(
+        weight=torch.eye(3, dtype=torch.float64), bias=torch.zeros(3, dtype=torch.float64), link="softmax", classes=("a", "b", "c")
+    )
     assert torch.allclose(three.probabilities(x).sum(-1), torch.ones(5, dtype=torch.float64), atol=1e-15)
     assert three.predict(torch.eye(3)) == ["a", "b", "c"]
 

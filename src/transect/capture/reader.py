@@ -92,7 +92,8 @@ def _read_rows(path: Path, n_rows: int) -> "pa.Table":
     import pyarrow.parquet as pq
 
     try:
-        rows = pq.read_table(path)
+        with pq.ParquetFile(path) as file:  # `pq.read_table` would import pandas, wherever it is installed
+            rows = file.read()
     except (OSError, pa.ArrowException) as error:
         raise _damaged(path, str(error)) from error
     if rows.num_rows != n_rows:

@@ -16,6 +16,7 @@ import torch
 from transect._files import atomic_path, write_json
 from transect.capture.activations import Activations
 from transect.capture.layout import FORMAT, JOURNAL, MANIFEST, PART, ROWS, Shard, file_checksum, remove_temporaries
+from transect.capture.reader import StoredTensors
 from transect.errors import StoreError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class StoreSink:
     def __init__(self, folder: Path, shards: Sequence[Shard], rows: "pa.Table", manifest: Mapping[str, Any]) -> None:
         self._folder = folder
         self._shards = shards
+        self._rows = rows
         self._manifest = {"format": FORMAT, "kind": "activations", **manifest, "axes": ["n", "d"], "n_rows": rows.num_rows}
         with self._writing():
             folder.mkdir(parents=True, exist_ok=True)
@@ -105,7 +107,8 @@ class StoreSink:
             self._write_manifest("complete", listed, provenance=dict(provenance))
             self.close()
             (self._folder / JOURNAL).unlink()
-        return Activations.open(self._folder, check=False)  # the checksums were taken a moment ago
+        # The checksums were taken a moment ago, so they are not compared again.
+        return Activations(tensors=StoredTensors(self._folder, self._shards, {}), rows=self._rows, provenance=provenance)
 
     def _part(self, shard: Shard) -> Path:
         return self._folder / (shard.file + PART)

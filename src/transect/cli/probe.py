@@ -1,5 +1,6 @@
 """`transect probe`: from a model and labelled text to a probe, its evidence and a verdict."""
 
+import dataclasses
 import sys
 from typing import Annotated
 
@@ -23,7 +24,9 @@ def probe(
     method: Annotated[str | None, typer.Option(help="The probe to report: MeanDifference, LDA, Logistic or Ridge.")] = None,
     sites: Annotated[list[str] | None, typer.Option(help="Where to read; default: after every block, and the final norm.")] = None,
     tokens: options.Tokens = "last",
-    controls: Annotated[list[str] | None, typer.Option(help="Costlier controls: 'untrained' (the same architecture, random weights).")] = None,
+    controls: Annotated[
+        list[str] | None, typer.Option(help="Costlier controls: 'untrained' (the same architecture, random weights).")
+    ] = None,
     chat: options.Chat = False,
     truncate: options.Truncate = False,
     verify: options.Verify = 0,
@@ -38,15 +41,33 @@ def probe(
     """Fit probes at every site of a model, test them honestly, and say what was found."""
     from rich.console import Console
 
-    from transect.data import read_table
+    from transect.data import Table, builtin_names, read_table
+    from transect.errors import TableError
     from transect.models import load
     from transect.report import print_report
     from transect.study import Settings, combine, fitter_named
     from transect.study import probe as run
 
-    columns = {"text": text, "label": label, "group": group, "span": span, "messages": messages}
-    train = combine([read_table(source, **columns, split=split, positive=positive) for source in data])
-    tests = [read_table(source, **columns, positive=positive) for source in test or []]
+    def read(source: str, *, group: str | None, split: str | None) -> Table:
+        # A built-in set knows its columns; the options are about files.
+        if source in builtin_names():
+            return read_table(source)
+        return read_table(source, text=text, label=label, group=group, span=span, split=split, messages=messages, positive=positive)
+
+    def read_test(source: str) -> Table:
+        try:
+            return read(source, group=group, split=None)
+        except TableError:
+            if group is None:
+                raise
+        # A table that only tests may lack the groups of the training table; if that was not the reason, this raises again.
+        table = read(source, group=None, split=None)
+        return dataclasses.replace(
+            table, notes=(*table.notes, f"{table.name} has no column {group!r}: every text is a group of its own there.")
+        )
+
+    train = combine([read(source, group=group, split=split) for source in data])
+    tests = [read_test(source) for source in test or []]
     settings = Settings(
         sites=tuple(sites) if sites else None,
         tokens=tokens,
@@ -67,6 +88,6 @@ def probe(
         settings=settings,
         resume=resume,
         overwrite=overwrite,
-        command=tuple(["transect", *sys.argv[1:]]),
+        command=("transect", *sys.argv[1:]),
     )
     print_report(found.report, Console())

@@ -1,11 +1,16 @@
 """`transect score`: what a probe says of texts."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transect.cli import options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from transect.study import Scored
 
 
 def score(
@@ -34,11 +39,23 @@ def score(
 
     if bool(texts) == bool(data):
         raise InputError(f"expected texts, or --data FILE, and not both; got {len(texts or [])} texts and --data {data}.")
-    table = read_table(data, text=text, messages=messages, labelled=False) if data else read_table(list(texts or ()), labelled=False)
+    table = read_table(data, text=text, messages=messages) if data else read_table(list(texts or ()))
     readout = Readout.load(probe)
     scored = score_texts(
         readout, load(model, device=device, dtype=dtype), table, per_token=tokens, chat=chat, truncate=truncate, force=force
     )
-    Console(highlight=False).print(scored.rendered())
+    Console(highlight=False).print(_rendered(scored))
     if out is not None:
         scored.write_csv(out)
+
+
+def _rendered(scored: "Scored") -> "Table":
+    """The scores as a table for the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    names, lines = scored.table()
+    table = Table(*(Text(name) for name in names))
+    for line in lines:
+        table.add_row(*(Text(cell) for cell in line))
+    return table

@@ -41,12 +41,21 @@ _NOTES = {
 }
 
 
+# What decides the label in each set; in a flipped set it is the opposite.
+_SHORTCUTS = {
+    "cities": ("whether the city and the country match", "whether the city and the country do not match"),
+    "larger_than": ("whether the first number is the larger one", "whether the first number is the smaller one"),
+    "elements": ("whether the element and its symbol or number match", "whether the element and its symbol or number do not match"),
+}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class BuiltinRows:
     """The columns of a built-in set (text, label, group, subject, object and more), and where they come from."""
 
     columns: Columns
     notes: tuple[str, ...]
+    meaning: tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,7 +86,7 @@ def builtin_rows(name: str) -> BuiltinRows:
         field.name: object_array([getattr(statement, field.name) for statement in statements]) for field in dataclasses.fields(_Statement)
     }
     columns["label"] = columns["label"].astype(int)
-    return BuiltinRows(columns=columns, notes=_NOTES[base])
+    return BuiltinRows(columns=columns, notes=_NOTES[base], meaning=("whether the statement is true", _SHORTCUTS[base][flipped]))
 
 
 _MAKERS = {

@@ -67,10 +67,11 @@ def read_labels(
         raise TableError(f"a label must be one value, got {nested!r}; name another column with label=.") from None
     raw = [plain[value] for value in values]
     _refuse_missing(raw, name)
-    if kind == "number":
-        labels = Labels(values=_numbers(raw, name), kind="number", classes=None)
-    else:
-        labels = _infer(raw, name=name, kind=kind, declared=declared)
+    labels = (
+        Labels(values=_numbers(raw, name), kind="number", classes=None)
+        if kind == "number"
+        else _infer(raw, name=name, kind=kind, declared=declared)
+    )
     return labels if positive is None else _with_positive(labels, positive, name)
 
 

@@ -71,7 +71,7 @@ def _own_splits(table: Table, splits: np.ndarray, *, near: bool) -> Split:
         if not rows[name].any():
             kinds = {str(kind): int((splits == kind).sum()) for kind in np.unique(splits.astype(str))}
             raise InputError(
-                f"no {name} rows are left; the split column has {kinds}. Rename a part, or leave the column out to split by group."
+                f"no {name} rows are left; the split column has {kinds}. Rename a part, or rename the column to have the table split by group."
             )
     if table.classes is not None:
         for name in ("validation", "test"):

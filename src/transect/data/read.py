@@ -85,7 +85,7 @@ def read_table(
                 f"{source.name!r} is already a Table, so {', '.join(given)} cannot be chosen any more; read it again from its source."
             )
         return source if name is None else dataclasses.replace(source, name=name)
-    found, where, notes = _open(source)
+    found, where = _open(source)
     columns = found.columns
     label_column = _find(columns, label, "label", LABEL_COLUMNS)
     group_column = _find(columns, group, "group", GROUP_COLUMNS)
@@ -122,14 +122,15 @@ def read_table(
         splits=_splits(columns[split_column], split_column) if split_column else None,
         extra={column: values for column, values in columns.items() if column not in used},
         source=where,
-        notes=(*notes, *span_notes, *_repeats(texts)),
+        notes=(*found.notes, *span_notes, *_repeats(texts)),
+        meaning=found.meaning,
     )
 
 
-def _open(source: Any) -> tuple[Source, str, tuple[str, ...]]:
+def _open(source: Any) -> tuple[Source, str]:
     if isinstance(source, str) and source in builtin_names():
         rows = builtin_rows(source)
-        return Source(columns=rows.columns, name=source), f"built-in {source}", rows.notes
+        return Source(columns=rows.columns, name=source, notes=rows.notes, meaning=rows.meaning), f"built-in {source}"
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if not path.exists() and isinstance(source, str):
@@ -144,7 +145,7 @@ def _open(source: Any) -> tuple[Source, str, tuple[str, ...]]:
         where = type(source).__name__
     if not found.columns or len(next(iter(found.columns.values()))) == 0:
         raise TableError(f"{where} has 0 rows (columns: {_listed(found.columns)}); at least one row of text is needed.")
-    return found, where, ()
+    return found, where
 
 
 def _listed(names: Iterable[str]) -> str:

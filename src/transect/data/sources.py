@@ -16,11 +16,13 @@ from transect.errors import TableError
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Source:
-    """Columns of one length, and the declared classes of those that have them."""
+    """Columns of one length, the declared classes of those that have them, and what a built-in set says of itself."""
 
     columns: Columns
     name: str
     declared: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    meaning: tuple[str, str] | None = None
 
 
 def read_object(source: Any) -> Source:

@@ -37,6 +37,8 @@ class Table:
         extra: other columns, each ``[n]``.
         source: where it was read from.
         notes: what was noticed on the way, one sentence each.
+        meaning: what the label says, and what always goes with it in this table, as two "whether ..." clauses; a verdict quotes
+            them. None where nobody said.
 
     Raises:
         TableError: no rows, columns of unequal length, or labels that fit neither kind nor classes.
@@ -61,6 +63,7 @@ class Table:
     extra: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     source: str = ""
     notes: tuple[str, ...] = ()
+    meaning: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.texts)
@@ -249,6 +252,7 @@ def concat(tables: Sequence[Table], *, name: str | None = None) -> Table:
         extra={column: np.concatenate([_extra(table, column) for table in tables]) for column in columns},
         source=" + ".join(dict.fromkeys(table.source for table in tables if table.source)),
         notes=tuple(dict.fromkeys(notes)),
+        meaning=first.meaning if all(table.meaning == first.meaning for table in tables) else None,
     )
 
 

@@ -71,7 +71,9 @@ class Readout:
             MismatchError: the activations have another width.
         """
         if activations.shape[-1] != self.width:
-            raise MismatchError(f"this readout reads width {self.width}, got activations of width {activations.shape[-1]}; another site or model?")
+            raise MismatchError(
+                f"this readout reads width {self.width}, got activations of width {activations.shape[-1]}; another site or model?"
+            )
         dtype = torch.promote_types(torch.promote_types(activations.dtype, self.weight.dtype), torch.float32)
         weight = self.weight.to(activations.device, dtype)
         scores = activations.to(dtype) @ weight.T + self.bias.to(activations.device, dtype)

@@ -13,6 +13,11 @@ import dataclasses
 import torch
 from torch.nn.functional import one_hot, softplus
 
+from transect.probes._rotation import Rotation
+
+LEAST_SPREAD = 0.03
+"""The least spread along a coordinate that is believed, as a fraction of that of all rows."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TwoClasses:
@@ -99,10 +104,17 @@ class TwoClassesCurvature:
         """The change of the slopes with the intercepts moving along; overwrites ``margins``."""
         return margins.add_(self.follow(margins).unsqueeze(-1)).mul_(self.curve.unsqueeze(1))
 
-    def preconditioner(self, spectrum: torch.Tensor, penalty: torch.Tensor) -> "Diagonal":
-        """Nearly the inverse of the second derivative plus the penalty ``[b]``, for rotated weights ``[b, 1, r]``."""
-        mean = self.total / self.curve.shape[-1]
-        return Diagonal((1 / (mean[:, None] * spectrum + penalty[:, None])).unsqueeze(1))
+    def preconditioner(self, rotation: Rotation, penalty: torch.Tensor) -> "Diagonal":
+        """Nearly the inverse of the second derivative plus the penalty ``[b]``, for rotated weights ``[b, 1, r]``.
+
+        The rows that still matter are a few near the boundary, whose spread differs from that of all rows; so the diagonal is
+        taken under their own weights, guarded by what equal weights would give against rounding.
+        """
+        low = self.curve.to(rotation.z_low.dtype)
+        total = self.total.to(low.dtype).unsqueeze(-1)
+        spread = low @ rotation.squares - (low @ rotation.z_low).square() / total
+        even = total / low.shape[-1] * rotation.spectrum.to(low.dtype)
+        return Diagonal((1 / (torch.maximum(spread, LEAST_SPREAD * even) + penalty.to(low.dtype).unsqueeze(-1))).unsqueeze(1))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -226,10 +238,10 @@ class ManyClassesCurvature:
         """The change of the slopes with the intercepts moving along; overwrites ``margins``."""
         return self.times(margins.add_(self.follow(margins).unsqueeze(-1)))
 
-    def preconditioner(self, spectrum: torch.Tensor, penalty: torch.Tensor) -> "Turned":
+    def preconditioner(self, rotation: Rotation, penalty: torch.Tensor) -> "Turned":
         """Nearly the inverse of the second derivative plus the penalty ``[b]``, for rotated weights ``[b, k, r]``."""
         mean = self.values / self.chance.shape[-1]
-        return Turned(1 / (mean[:, :, None] * spectrum + penalty[:, None, None]), self.vectors)
+        return Turned(1 / (mean[:, :, None] * rotation.spectrum + penalty[:, None, None]), self.vectors)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ diagonal matrix, which makes it easy to invert, whatever the folds, labels or st
 """
 
 import dataclasses
+import functools
 
 import torch
 
@@ -29,6 +30,11 @@ class Rotation:
     mean: torch.Tensor
     scale: float
 
+    @functools.cached_property
+    def squares(self) -> torch.Tensor:
+        """``[n, r]`` the squares of ``z_low``."""
+        return self.z_low.square()
+
     @classmethod
     def of(cls, activations: torch.Tensor, weight: torch.Tensor | None = None) -> "Rotation":
         """Factorise activations ``[n, d]``; ``weight [n]`` weighs the rows in the mean and the scale.
@@ -39,7 +45,9 @@ class Rotation:
         x = activations.to(working)
         share = torch.full((len(x),), 1 / len(x), dtype=working, device=x.device) if weight is None else (weight / weight.sum()).to(working)
         mean = share @ x
-        x = x - mean
+        # A constant column is zero after centring, not the rounding error of its mean: at a site where nothing varies, the scale
+        # would blow that error up to the size of a signal.
+        x = torch.where((x == x[:1]).all(0), 0, x - mean)
         scale = float((share @ x.square()).mean().sqrt()) or 1.0
         x /= scale
         basis, z = _rotate(x)

@@ -180,8 +180,8 @@ def _by_site(gathered: Gathered) -> tuple[records.SiteScore, ...]:
     statistics = [judge.statistic(values, targets) for values in scores.values()]
     alone, together = judge.each_and_all(statistics, groups)
     bare: dict[str, float] = {}
-    if gathered.bare is not None and gathered.bare_activations is not None:
-        values = _site_scores(gathered.bare, gathered.bare_activations, part)
+    if gathered.bare is not None:
+        values = _site_scores(gathered.bare.search, gathered.bare.activations, part)
         bare = {site: judge.metric.measure(value, targets) for site, value in values.items()}
     return tuple(
         records.SiteScore(
@@ -249,7 +249,9 @@ def _verdict(gathered: Gathered, test: records.Scores) -> Verdict:
         if (control := gathered.controls[name]).difference is not None
     )
     bare = gathered.controls.get("untrained")
-    compared = None if bare is None or bare.difference is None else Comparison(title="the untrained model", estimate=bare.estimate, difference=bare.difference)
+    compared = None
+    if bare is not None and bare.difference is not None:
+        compared = Comparison(title="the untrained model", estimate=bare.estimate, difference=bare.difference)
     transfers = tuple(
         MeasuredTransfer(
             train=pair.train, test=pair.test, site=pair.site, estimate=pair.estimate, metric=gathered.judge.metric,
@@ -281,7 +283,10 @@ def _notes(gathered: Gathered) -> tuple[str, ...]:
         for _ in range(bool(gathered.found.choice.left_out))
     ]
     missing = {part.name for part in gathered.parts.tests} - {pair.test for pair in _main_transfers(gathered)}
-    notes += [f"{name} could not be scored: after leaving out rows the probe was fitted on, fewer than two classes remain." for name in sorted(missing)]
+    notes += [
+        f"{name} could not be scored: after leaving out rows the probe was fitted on, fewer than two classes remain."
+        for name in sorted(missing)
+    ]
     return (*notes, *_what_joining_changed(gathered))
 
 
@@ -296,13 +301,16 @@ def _what_joining_changed(gathered: Gathered) -> list[str]:
     for name in names:
         alone = ", ".join(f"{at[name, other].value:.3f} on {other}" for other in names if (name, other) in at)
         if alone and together:
-            sentences.append(f"Trained on {name} alone, the probe's {title} is {alone}; trained on {' and '.join(names)} together, {together}.")
+            sentences.append(
+                f"Trained on {name} alone, the probe's {title} is {alone}; trained on {' and '.join(names)} together, {together}."
+            )
     return sentences
 
 
 def _origin(gathered: Gathered, report: records.Report) -> Origin:
     fitter = gathered.found.fitter
     settings = {name: value for name, value in fitter.get_params().items() if isinstance(value, str | int | float | bool | None)}
+    scores = report.test.to_json()
     return Origin(
         site=gathered.found.site,
         tokens=report.capture.tokens,
@@ -312,7 +320,7 @@ def _origin(gathered: Gathered, report: records.Report) -> Origin:
         settings={**settings, "regularization": report.selected.regularization, "chat": gathered.settings.chat},
         data={"name": report.data.train.name, "digest": report.data.train.digest, "n": report.data.split.n_development},
         scores={
-            "test": {name: estimate.to_json() for name in ("auroc", "accuracy", "spearman", "r2") if (estimate := getattr(report.test, name)) is not None},
+            "test": {name: scores[name] for name in ("auroc", "accuracy", "spearman", "r2") if name in scores},
             "transfers": dict(report.verdict.transfers),
         },
     )

@@ -47,6 +47,19 @@ class Control:
     distribution: tuple[float, ...] | None = None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Untrained:
+    """The main search, repeated on the same architecture with random weights.
+
+    Args:
+        search: what was found there.
+        activations: of the training table there, by site.
+    """
+
+    search: Search
+    activations: Mapping[str, torch.Tensor]
+
+
 def surface_controls(found: Search, activations: Mapping[str, torch.Tensor], part: Part, judge: Judge) -> dict[str, Control]:
     """Bag of words and text length, fitted on the development rows' texts."""
     texts = part.table.texts
@@ -69,7 +82,7 @@ def _against(found: Search, activations: Mapping[str, torch.Tensor], part: Part,
     )
 
 
-def shuffled_labels(found: Search, activations: torch.Tensor, part: Part, judge: Judge, settings: Settings, *, observed: float) -> Control:
+def shuffled_labels(found: Search, activations: torch.Tensor, part: Part, judge: Judge, settings: Settings) -> Control:
     """The chosen fit with labels shuffled as the design allows, on development and test rows alike.
 
     Args:
@@ -78,7 +91,6 @@ def shuffled_labels(found: Search, activations: torch.Tensor, part: Part, judge:
         part: the table.
         judge: the metric.
         settings: how many shuffles, and the seed.
-        observed: the probe's own test score.
     """
     rows = np.concatenate([part.development, part.test])
     shuffled = permute_labels(part.targets[rows], groups=part.groups[rows], shuffles=settings.permutations, seed=settings.seed)
@@ -94,6 +106,7 @@ def shuffled_labels(found: Search, activations: torch.Tensor, part: Part, judge:
     )
     null = np.array(_columns(scores, held, judge))
     kept = null[np.isfinite(null)]
+    observed = judge.metric.measure(found.readout.scores(activations[part.test]), part.targets[part.test])
     detail = f"the chosen probe fitted to {len(kept)} shufflings of the labels ({shuffled.how})"
     if len(kept) < len(null):
         detail += f"; {len(null) - len(kept)} more left one class in the test rows and are not counted"
@@ -122,18 +135,17 @@ def random_direction(found: Search, activations: torch.Tensor, part: Part, judge
     )
 
 
-def untrained_control(
-    found: Search, activations: Mapping[str, torch.Tensor], bare: Search, bare_activations: Mapping[str, torch.Tensor], part: Part, judge: Judge
-) -> Control:
+def untrained_control(found: Search, activations: Mapping[str, torch.Tensor], bare: Untrained, part: Part, judge: Judge) -> Control:
     """The same search on the same architecture with random weights, at the site that is best there."""
     targets, groups = part.targets[part.test], part.groups[part.test]
     own = found.readout.scores(activations[found.site][part.test])
-    other = bare.readout.scores(bare_activations[bare.site][part.test])
+    site = bare.search.site
+    other = bare.search.readout.scores(bare.activations[site][part.test])
     return Control(
         detail="the same search on the same architecture with random weights, at the site that was best there",
         estimate=judge.leading(other, targets, groups),
         difference=judge.lead(own, other, targets, groups),
-        site=bare.site,
+        site=site,
     )
 
 

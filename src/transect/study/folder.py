@@ -51,7 +51,9 @@ def claim_folder(path: str | Path, plan: Mapping[str, Any], *, resume: bool, ove
     marker = folder / PLAN
     if folder.is_dir() and any(folder.iterdir()):
         if not marker.is_file():
-            raise StoreError(f"{folder} is not empty and holds no run of transect, so nothing is written there. Give another folder with --out.")
+            raise StoreError(
+                f"{folder} is not empty and holds no run of transect, so nothing is written there. Give another folder with --out."
+            )
         if not (resume or overwrite):
             state = "a finished run" if (folder / REPORT).is_file() else "a run that was stopped"
             raise StoreError(f"{folder} already holds {state}. Use --resume to go on with it, --overwrite to replace it, or another --out.")

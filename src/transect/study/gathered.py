@@ -3,13 +3,11 @@
 import dataclasses
 from collections.abc import Mapping
 
-import torch
-
 from transect.capture import Activations
 from transect.data import Leakage
 from transect.measure import Correction, Estimate
 from transect.models import Model
-from transect.study.controls import Control
+from transect.study.controls import Control, Untrained
 from transect.study.prepare import Cast
 from transect.study.search import Search
 from transect.study.settings import Settings
@@ -32,7 +30,6 @@ class Gathered:
         correction: for having chosen the best.
         others: other fitters' searches.
         bare: the same search on an untrained model; None where that control was not run.
-        bare_activations: that model's activations.
         controls: by name.
         stability: agreement of bootstrap refits.
         pairs: the transfer matrix.
@@ -49,8 +46,7 @@ class Gathered:
     found: Search
     correction: Correction
     others: tuple[Search, ...]
-    bare: Search | None
-    bare_activations: Mapping[str, torch.Tensor] | None
+    bare: Untrained | None
     controls: Mapping[str, Control]
     stability: Estimate
     pairs: tuple[Pair, ...]

@@ -87,11 +87,16 @@ def _check(train: Table, tests: Sequence[Table]) -> None:
     names = [table.name for table in (train, *tests)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"two tables are called {twice[0]!r}; results are told apart by name, so rename one (name= of read_table, or the file).")
+        raise InputError(
+            f"two tables are called {twice[0]!r}; results are told apart by name, so rename one (name= of read_table, or the file)."
+        )
     for table in (train, *tests):
         require_two_classes(table)
-        if table.kind != train.kind and {table.kind, train.kind} & {"number"}:
-            raise InputError(f"the labels of {train.name!r} are {train.kind}, those of {table.name!r} {table.kind}; a probe for one cannot be scored on the other.")
+        if table.kind != train.kind and "number" in {table.kind, train.kind}:
+            raise InputError(
+                f"the labels of {train.name!r} are of kind {train.kind}, those of {table.name!r} of kind {table.kind}; "
+                f"a probe for one cannot be scored on the other. Read both with the same kind=."
+            )
 
 
 def _targets(table: Table, train: Table) -> np.ndarray:

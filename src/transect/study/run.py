@@ -22,10 +22,10 @@ from transect.models import Model, load, untrained
 from transect.probes import LDA, Fitter, Logistic, MeanDifference, Ridge
 from transect.report import Report, load_report, write_report
 from transect.study.assemble import assemble
-from transect.study.controls import Control, random_direction, shuffled_labels, stability, surface_controls, untrained_control
+from transect.study.controls import Untrained, random_direction, shuffled_labels, stability, surface_controls, untrained_control
 from transect.study.folder import RunFolder, claim_folder
 from transect.study.gathered import Gathered
-from transect.study.prepare import Cast, cast
+from transect.study.prepare import Cast, Part, cast
 from transect.study.search import Search, folds_of, search
 from transect.study.settings import Settings
 from transect.study.statistics import Judge
@@ -98,35 +98,45 @@ def probe(
     with clock("load"):
         loaded = load(model)
         if loaded.takes != "tokens":
-            raise InputError(f"{loaded.name} takes tensors, not texts; capture it and fit a probe directly: transect.capture, transect.probes.")
+            raise InputError(
+                f"{loaded.name} takes tensors, not texts. Capture its activations and fit a probe to them: transect.capture, transect.probes."
+            )
         train, others = read_table(data), [read_table(test) for test in tests]
         parts = cast(train, others, how)
+        main = fitter or default_fitter(train)
         sites = _sites(loaded, how)
-    main = fitter or default_fitter(train)
-    folder = _claim(out, loaded, parts, how, main, resume=resume, overwrite=overwrite)
-    with clock("audit"):
-        held = np.isin(np.arange(len(train)), parts.train.test)
-        leakage = audit(train, {table.name: table for table in others}, parts=held)
-    with clock("capture"):
-        acts = {part.name: _read(loaded, part.table, sites, how, folder, shown=shown) for part in (parts.train, *parts.tests)}
+        folder = _claim(out, loaded, parts, how, main, resume=resume, overwrite=overwrite)
     judge = Judge(kind=train.kind or "binary", level=how.level, resamples=how.resamples, seed=how.seed)
-    fitters = [main, *(_compared(train, main) if how.compare else ())]
+    reading = _Reading(sites=sites, settings=how, folder=folder, shown=shown)
+    with clock("audit"):
+        leakage = audit(train, {table.name: table for table in others}, parts=np.isin(np.arange(len(train)), parts.train.test))
+    with clock("capture"):
+        acts = {part.name: reading.of(loaded, part.table) for part in (parts.train, *parts.tests)}
+        own = tensors(acts[train.name])
     with clock("fit"):
         folds = folds_of(parts.train, folds=how.folds, seed=how.seed)
-        own = tensors(acts[train.name])
-        searches = _searches(own, parts, folds, fitters, judge, shown=shown)
-        found = searches[0]
+        fitters = [main, *(_compared(train, main) if how.compare else ())]
+        found, *compared = _searches(own, parts.train, folds, fitters, judge, shown=shown)
     with clock("choose"):
-        correction = _correct(found, parts, folds, judge)
-    controls, bare, bare_acts = _controls(loaded, parts, how, sites, folder, found, own, folds, judge, clock, shown=shown)
-    with clock("stability"):
-        stable = stability(found, own[found.site], parts.train, how)
+        correction = _correct(found, parts.train, folds, judge)
+    with clock("baselines"):
+        controls = surface_controls(found, own, parts.train, judge)
+    with clock("controls"):
+        at_site = own[found.site]
+        controls["shuffled_labels"] = shuffled_labels(found, at_site, parts.train, judge, how)
+        controls["random_direction"] = random_direction(found, at_site, parts.train, judge, how)
+        stable = stability(found, at_site, parts.train, how)
+    bare = None
+    if "untrained" in how.controls:
+        with clock("untrained"):
+            random_acts = tensors(reading.of(untrained(loaded, seed=how.seed), train, label="untrained-"))
+            bare = Untrained(search=_searches(random_acts, parts.train, folds, [main], judge, shown=shown)[0], activations=random_acts)
+            controls["untrained"] = untrained_control(found, own, bare, parts.train, judge)
     with clock("transfer"), progress("transfer", total=matrix_cells(parts), unit="pairs", shown=shown) as advance:
         pairs = transfer_matrix(parts, found, acts, judge, advance=lambda: advance(1))
     gathered = Gathered(
         model=loaded, parts=parts, settings=how, judge=judge, activations=acts, leakage=leakage, found=found, correction=correction,
-        others=tuple(searches[1:]), bare=bare, bare_activations=bare_acts, controls=controls, stability=stable, pairs=pairs,
-        seconds=clock.seconds, command=tuple(command),
+        others=tuple(compared), bare=bare, controls=controls, stability=stable, pairs=pairs, seconds=clock.seconds, command=tuple(command),
     )  # fmt: skip
     report, readout = assemble(gathered, total=lambda: time.perf_counter() - began)
     if folder is None:
@@ -138,6 +148,30 @@ def probe(
 def default_fitter(table: Table) -> Fitter:
     """The probe that is reported unless another is asked for."""
     return Ridge() if table.kind == "number" else Logistic()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Reading:
+    """How every table of a study is captured."""
+
+    sites: tuple[str, ...]
+    settings: Settings
+    folder: RunFolder | None
+    shown: bool | None
+
+    def of(self, model: Model, table: Table, *, label: str = "") -> Activations:
+        """The activations of one table, kept in the run's folder where there is one."""
+        return capture(
+            model,
+            table,
+            sites=list(self.sites),
+            tokens=self.settings.tokens,
+            store=None if self.folder is None else self.folder.activations(label + table.name),
+            chat=self.settings.chat,
+            truncate=self.settings.truncate,
+            verify=self.settings.verify,
+            progress=self.shown,
+        )
 
 
 class _Clock:
@@ -177,22 +211,6 @@ def _claim(
     return claim_folder(Path(out), plan, resume=resume, overwrite=overwrite)
 
 
-def _read(
-    model: Model, table: Table, sites: Sequence[str], settings: Settings, folder: RunFolder | None, *, shown: bool | None, label: str = ""
-) -> Activations:
-    return capture(
-        model,
-        table,
-        sites=list(sites),
-        tokens=settings.tokens,
-        store=None if folder is None else folder.activations(label + table.name),
-        chat=settings.chat,
-        truncate=settings.truncate,
-        verify=settings.verify,
-        progress=shown,
-    )
-
-
 def _compared(table: Table, main: Fitter) -> list[Fitter]:
     """The other fitters that suit the label."""
     all_of_them: list[Fitter] = [] if table.kind == "number" else [MeanDifference(), LDA(), Logistic()]
@@ -200,53 +218,21 @@ def _compared(table: Table, main: Fitter) -> list[Fitter]:
 
 
 def _searches(
-    own: Mapping[str, torch.Tensor], parts: Cast, folds: np.ndarray, fitters: Sequence[Fitter], judge: Judge, *, shown: bool | None
+    own: Mapping[str, torch.Tensor], part: Part, folds: np.ndarray, fitters: Sequence[Fitter], judge: Judge, *, shown: bool | None
 ) -> list[Search]:
     with progress("fit", total=len(own) * len(fitters), unit="sites", shown=shown) as advance:
-        return [search(own, parts.train, folds, fitter, judge, advance=lambda: advance(1)) for fitter in fitters]
+        return [search(own, part, folds, fitter, judge, advance=lambda: advance(1)) for fitter in fitters]
 
 
-def _correct(found: Search, parts: Cast, folds: np.ndarray, judge: Judge) -> Correction:
-    rows = parts.train.development
+def _correct(found: Search, part: Part, folds: np.ndarray, judge: Judge) -> Correction:
+    rows = part.development
     return correct_for_choosing(
         found.fits.scores[:, :, rows],
-        parts.train.targets[rows],
+        part.targets[rows],
         folds[rows],
         strengths=found.fits.penalties,
         kind=judge.kind,
-        groups=parts.train.groups[rows],
+        groups=part.groups[rows],
         level=judge.level,
         seed=judge.seed,
     )
-
-
-def _controls(
-    model: Model,
-    parts: Cast,
-    settings: Settings,
-    sites: Sequence[str],
-    folder: RunFolder | None,
-    found: Search,
-    own: Mapping[str, torch.Tensor],
-    folds: np.ndarray,
-    judge: Judge,
-    clock: _Clock,
-    *,
-    shown: bool | None,
-) -> tuple[dict[str, Control], Search | None, Mapping[str, torch.Tensor] | None]:
-    part = parts.train
-    with clock("baselines"):
-        controls = surface_controls(found, own, part, judge)
-    with clock("controls"):
-        observed = judge.metric.measure(found.readout.scores(own[found.site][part.test]), part.targets[part.test])
-        controls["shuffled_labels"] = shuffled_labels(found, own[found.site], part, judge, settings, observed=observed)
-        controls["random_direction"] = random_direction(found, own[found.site], part, judge, settings)
-    if "untrained" not in settings.controls:
-        return controls, None, None
-    with clock("untrained"):
-        bare_model = untrained(model, seed=settings.seed)
-        bare_acts = tensors(_read(bare_model, part.table, sites, settings, folder, shown=shown, label="untrained-"))
-        del bare_model
-        bare = _searches(bare_acts, parts, folds, [found.fitter], judge, shown=shown)[0]
-        controls["untrained"] = untrained_control(found, own, bare, bare_acts, part, judge)
-    return controls, bare, bare_acts

@@ -60,7 +60,9 @@ class Settings:
         if self.folds < 2:
             raise InputError(f"folds must be at least 2, got {self.folds}.")
         if not 0 < self.test_fraction < 1:
-            raise InputError(f"test_fraction must lie between 0 and 1, got {self.test_fraction}; 0.3 keeps three groups in ten for the test.")
+            raise InputError(
+                f"test_fraction must lie between 0 and 1, got {self.test_fraction}; 0.3 keeps three groups in ten for the test."
+            )
         if not 0.5 <= self.level < 1:
             raise InputError(f"level must lie between 0.5 and 1, got {self.level}; 0.95 is usual.")
         unknown = [control for control in self.controls if control not in get_args(Control)]

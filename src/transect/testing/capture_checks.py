@@ -241,9 +241,9 @@ def _state(module: nn.Module) -> dict[str, Any]:
     for path, child in module.named_modules():
         for key, value in vars(child).items():
             if key.endswith("_hooks") or "_hooks_with" in key or "_hooks_always" in key:
-                state[f"{path or 'model'}.{key}"] = tuple(value.items()) if isinstance(value, dict) else value
+                state[f"{path or '(top)'}.{key}"] = tuple(value.items()) if isinstance(value, dict) else value
             elif isinstance(value, bool | int | float | str | None):
-                state[f"{path or 'model'}.{key}"] = value
+                state[f"{path or '(top)'}.{key}"] = value
     return state
 
 
