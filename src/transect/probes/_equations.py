@@ -42,6 +42,9 @@ class Preconditioner(Operator, Protocol):
 class Curvature(Operator, Protocol):
     """The matrix ``C`` of each problem."""
 
+    needs_precision: bool
+    """Whether a product in float32 can lose all its digits."""
+
     def product_(self, margins: torch.Tensor) -> torch.Tensor:
         """``C @ margins [b, k, n]``; may overwrite its argument."""
         ...
@@ -60,7 +63,7 @@ def solve_equations(
     *,
     fraction: torch.Tensor,
     enough: torch.Tensor | None = None,
-    exact: bool = False,
+    exact: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Solve for ``x [b, k, r]``.
 
@@ -76,7 +79,7 @@ def solve_equations(
     Returns:
         ``x``, the error ``[b]`` (an estimate), and the length ``[b]`` of ``x``.
     """
-    rows = rotation.z if exact else rotation.z_low
+    rows = rotation.z if exact or curvature.needs_precision else rotation.z_low
     low = rows.dtype
     # float32 cannot hold very small targets, so each problem is scaled to a target of length one.
     norm = dot(target, target).sqrt().clamp_min(torch.finfo(target.dtype).tiny)
@@ -96,20 +99,26 @@ def solve_equations(
     for step in range(MAX_STEPS):
         margins = (way.flatten(0, 1) @ rows.T).view(*way.shape[:2], len(rows))
         image = (curvature_low.product_(margins).flatten(0, 1) @ rows).view_as(way).addcmul_(pull, way)
-        # A problem that is solved to the last bit has nothing left to go along; it must not divide by zero.
-        amount = size / dot(way, image).clamp_min(torch.finfo(low).tiny)
+        # A problem that is solved to the last bit has nothing left to go along, and rounding can make its matrix look singular.
+        steep = dot(way, image)
+        stuck = ~(steep > 0)
+        amount = torch.where(stuck, 0, size / steep)
         x.addcmul_(amount[:, None, None], way)
         left.addcmul_(amount[:, None, None], image, value=-1)
-        energy = energy + amount * size
+        gain = amount * size
+        energy = energy + gain
         seen = inverse(left)
         before, size = size, dot(left, seen)
-        done = size <= torch.maximum(share * energy, floor)
+        # Two estimates of the squared error: the preconditioner's, and what as many steps as were taken would still gain
+        # (Nash & Sofer 1990), which does not trust the preconditioner.
+        off = torch.maximum(size, (step + 1) * gain)
+        done = (off <= torch.maximum(share * energy, floor)) | stuck
         count = int(done.sum())
         last = count == len(done) or step == MAX_STEPS - 1
         if last or count >= LEAVING * len(done):
             leave = torch.ones_like(done) if last else done
             found[index[leave]] = x[leave].to(found.dtype)
-            error[index[leave]], length[index[leave]] = size[leave].to(error.dtype), energy[leave].to(error.dtype)
+            error[index[leave]], length[index[leave]] = off[leave].to(error.dtype), energy[leave].to(error.dtype)
         if last:
             break
         way.mul_((size / before.clamp_min(torch.finfo(low).tiny))[:, None, None]).add_(seen)

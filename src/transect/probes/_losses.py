@@ -79,6 +79,7 @@ class TwoClassesCurvature:
 
     curve: torch.Tensor
     total: torch.Tensor
+    needs_precision = False
 
     def to(self, dtype: torch.dtype) -> "TwoClassesCurvature":
         """In another precision."""
@@ -106,15 +107,9 @@ class TwoClassesCurvature:
 
     def preconditioner(self, rotation: Rotation, penalty: torch.Tensor) -> "Diagonal":
         """Nearly the inverse of the second derivative plus the penalty ``[b]``, for rotated weights ``[b, 1, r]``.
-
-        The rows that still matter are a few near the boundary, whose spread differs from that of all rows; so the diagonal is
-        taken under their own weights, guarded by what equal weights would give against rounding.
-        """
-        low = self.curve.to(rotation.z_low.dtype)
-        total = self.total.to(low.dtype).unsqueeze(-1)
-        spread = low @ rotation.squares - (low @ rotation.z_low).square() / total
-        even = total / low.shape[-1] * rotation.spectrum.to(low.dtype)
-        return Diagonal((1 / (torch.maximum(spread, LEAST_SPREAD * even) + penalty.to(low.dtype).unsqueeze(-1))).unsqueeze(1))
+"""
+        low = rotation.z_low.dtype
+        return Diagonal(1 / (diagonal(self.curve.to(low).unsqueeze(1), self.total.to(low).unsqueeze(1), rotation) + penalty[:, None, None]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -193,11 +188,15 @@ class ManyClassesAt:
         """The second derivative with the intercepts moving along."""
         weighted = self.chance * self.weight.unsqueeze(1)
         total = torch.diag_embed(weighted.sum(-1)) - weighted @ self.chance.mT
-        values, vectors = torch.linalg.eigh(total)
-        # All intercepts may move by one number without any effect: the smallest eigenvalue is zero but for rounding.
-        values = values.clamp_min(0)
-        floor = values[:, -1:] * torch.finfo(values.dtype).eps * values.shape[-1]
-        return ManyClassesCurvature(self.chance, weighted, vectors, values, torch.where(values > floor, 1 / values, 0))
+        # All intercepts may move by one number without any effect, so that eigenvalue is zero but for rounding, which must not be
+        # inverted. Raised above all others, it comes last, and is known.
+        raised = total + total.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None]
+        values, vectors = torch.linalg.eigh(raised)
+        rounding = values[:, -1:] * torch.finfo(values.dtype).eps
+        values = values.clamp_min(rounding)
+        inverse = 1 / values
+        values[:, -1] = inverse[:, -1] = 0
+        return ManyClassesCurvature(self.chance, weighted, vectors, values, inverse)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -209,6 +208,9 @@ class ManyClassesCurvature:
     vectors: torch.Tensor
     values: torch.Tensor
     inverse: torch.Tensor
+    # Two groups of classes that are never confused leave an intercept between them that moves at almost no cost; it follows from
+    # sums that cancel but for their last digits.
+    needs_precision = True
 
     def to(self, dtype: torch.dtype) -> "ManyClassesCurvature":
         """In another precision."""
@@ -240,8 +242,10 @@ class ManyClassesCurvature:
 
     def preconditioner(self, rotation: Rotation, penalty: torch.Tensor) -> "Turned":
         """Nearly the inverse of the second derivative plus the penalty ``[b]``, for rotated weights ``[b, k, r]``."""
-        mean = self.values / self.chance.shape[-1]
-        return Turned(1 / (mean[:, :, None] * rotation.spectrum + penalty[:, None, None]), self.vectors)
+        turn = self.vectors.mT
+        curve = turn.square() @ self.weighted - (turn @ self.chance) * (turn @ self.weighted)
+        spread = diagonal(curve.to(rotation.z_low.dtype), self.values.to(rotation.z_low.dtype), rotation)
+        return Turned(1 / (spread + penalty[:, None, None]), self.vectors)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -261,6 +265,20 @@ class Turned:
 
     def __call__(self, vector: torch.Tensor) -> torch.Tensor:
         return self.vectors @ (self.inverse * (self.vectors.mT @ vector))
+
+
+def diagonal(curve: torch.Tensor, total: torch.Tensor, rotation: Rotation) -> torch.Tensor:
+    """The diagonal ``[b, k, r]`` of a second derivative whose rows weigh ``curve [b, k, n]``, of sum ``total [b, k]``.
+
+    The rows that still matter are a few near the boundary, and their spread differs from that of all rows. What equal weights
+    would give guards against rounding.
+    """
+    b, k, n = curve.shape
+    flat = curve.flatten(0, 1)
+    some = torch.finfo(curve.dtype).tiny
+    second, first = (flat @ rotation.squares).view(b, k, -1), (flat @ rotation.z_low).view(b, k, -1)
+    even = (total / n).unsqueeze(-1) * rotation.spectrum.to(curve.dtype)
+    return torch.maximum(second - first.square() / (total.unsqueeze(-1) + some), LEAST_SPREAD * even)
 
 
 def dot(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -143,6 +143,7 @@ def _step(state: _State, rotation: Rotation, tol: float) -> torch.Tensor:
         target,
         fraction=state.reach.clamp(FINEST_FORCING, FORCING),
         enough=0.3 * tol * (penalty * dot(state.weight, state.weight)).sqrt(),
+        exact=False,
     )
     change = forward(rows, step)
     settle = settle + curvature.follow(change)

@@ -13,7 +13,7 @@ from transect.linear import Origin, Readout
 from transect.measure import Comparison, Estimate, Meaning, Verdict, verdict
 from transect.measure import Evidence as VerdictEvidence
 from transect.measure import Transfer as MeasuredTransfer
-from transect.report import records
+from transect.report import Report, records
 from transect.study.controls import Control
 from transect.study.examples import histograms, most_wrong
 from transect.study.gathered import Gathered
@@ -22,7 +22,7 @@ from transect.study.search import Search
 from transect.study.transfers import Pair
 
 
-def assemble(gathered: Gathered, *, total: Callable[[], float]) -> tuple[records.Report, Readout]:
+def assemble(gathered: Gathered, *, total: Callable[[], float]) -> tuple[Report, Readout]:
     """The report, and the chosen probe with its origin.
 
     Args:
@@ -31,7 +31,7 @@ def assemble(gathered: Gathered, *, total: Callable[[], float]) -> tuple[records
     """
     test = _test(gathered)
     drawn = _verdict(gathered, test)
-    report = records.Report(
+    report = Report(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         transect=version("transect"),
         command=gathered.command,
@@ -307,7 +307,7 @@ def _what_joining_changed(gathered: Gathered) -> list[str]:
     return sentences
 
 
-def _origin(gathered: Gathered, report: records.Report) -> Origin:
+def _origin(gathered: Gathered, report: Report) -> Origin:
     fitter = gathered.found.fitter
     settings = {name: value for name, value in fitter.get_params().items() if isinstance(value, str | int | float | bool | None)}
     scores = report.test.to_json()

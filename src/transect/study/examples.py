@@ -77,8 +77,8 @@ def _wrong_rows(gathered: Gathered, part: Part, rows: np.ndarray) -> list[record
             table=part.name,
             row=int(rows[index]),
             text=table.texts[rows[index]],
-            label=_label(part, targets[index]),
-            predicted=_label(part, said[index]),
+            label=_label(part, float(targets[index])),
+            predicted=_label(part, float(said[index])),
             score=float(shown[index]),
             probability=None if chance is None else float(chance[index, targets[index]]),
             group=None if table.groups is None else str(table.groups[rows[index]]),
@@ -87,6 +87,6 @@ def _wrong_rows(gathered: Gathered, part: Part, rows: np.ndarray) -> list[record
     ]
 
 
-def _label(part: Part, code: float | int) -> str | bool | int | float:
+def _label(part: Part, code: float) -> str | bool | int | float:
     classes = part.table.classes
-    return float(code) if classes is None else classes[int(code)]
+    return code if classes is None else classes[int(code)]

@@ -15,7 +15,7 @@ from torch import nn
 from transect._progress import progress
 from transect.capture import Activations, capture
 from transect.data import Table, audit, read_table
-from transect.errors import InputError
+from transect.errors import InputError, near_matches
 from transect.linear import Readout
 from transect.measure import Correction, correct_for_choosing
 from transect.models import Model, load, untrained
@@ -148,6 +148,22 @@ def probe(
 def default_fitter(table: Table) -> Fitter:
     """The probe that is reported unless another is asked for."""
     return Ridge() if table.kind == "number" else Logistic()
+
+
+def fitter_named(name: str) -> Fitter:
+    """A probe with its default settings, by the name of its class.
+
+    Raises:
+        InputError: there is no such probe; near matches are named.
+
+    Examples:
+        >>> fitter_named("Ridge")
+        Ridge()
+    """
+    known: dict[str, type[Fitter]] = {fitter.__name__: fitter for fitter in (MeanDifference, LDA, Logistic, Ridge)}
+    if name not in known:
+        raise InputError(f"there is no probe {name!r}: {near_matches(name, known)}")
+    return known[name]()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

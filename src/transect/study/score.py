@@ -97,7 +97,7 @@ def score_texts(
     x = acts[site]
     scores = readout.scores(x)
     tokens = None
-    if per_token:
+    if per_token and model.tokenizer is not None:
         ids = acts.rows["token_id"].to_pylist()
         tokens = tuple(model.tokenizer.convert_ids_to_tokens(ids))
     return Scored(

@@ -1,0 +1,108 @@
+"""Ridge regression, for numbers and for classes.
+
+Hoerl and Kennard 1970. Numbers minimise scikit-learn's objective, the intercept free of penalty:
+
+    sum_i weight_i (y_i - w . x_i - b)^2 + alpha |w|^2
+
+Classes are fitted as +1 and -1 (one column each for more than two), as scikit-learn's RidgeClassifier does; those scores are not
+log-odds, so no probability is claimed.
+"""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from sklearn.base import RegressorMixin
+
+from transect.errors import InputError
+from transect.probes._rotation import Rotation
+from transect.probes.fitter import Fitter
+from transect.probes.problems import Problems, Solution, same_rows, scatter
+
+
+class Ridge(RegressorMixin, Fitter):
+    """Ridge regression of numbers, or of classes as plus and minus one.
+
+    Args:
+        alpha: strength of the penalty, as in scikit-learn.
+        targets: what the labels are: ``numbers``, ``classes``, or ``auto``: words and booleans are classes, numbers are numbers.
+
+    Examples:
+        >>> import torch
+        >>> x = torch.tensor([[1.0], [2.0], [3.0]])
+        >>> Ridge(alpha=1e-9).fit(x, [2.0, 4.0, 6.0]).predict(torch.tensor([[10.0]]))
+        tensor([20.])
+        >>> Ridge().fit(x, ["no", "no", "yes"]).predict(x).tolist()
+        ['no', 'no', 'yes']
+    """
+
+    strength: ClassVar[str | None] = "alpha"
+    strengths: ClassVar[tuple[float, ...]] = (1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6)
+
+    def __init__(self, alpha: float = 1.0, *, targets: Literal["auto", "numbers", "classes"] = "auto") -> None:
+        self.alpha = alpha
+        self.targets = targets
+
+    def solve(self, rotation: Rotation, problems: Problems) -> Solution:
+        """Solve many problems over the same rows at once."""
+        if not self.alpha >= 0:
+            raise InputError(f"alpha must be at least 0, got {self.alpha!r}.")
+        if problems.strength is None:
+            raise InputError(f"alpha must be a number, got {self.alpha!r}.")
+        signs = problems.signs()
+        weights = torch.empty(len(problems), problems.outputs, rotation.z.shape[1], dtype=rotation.z.dtype, device=rotation.z.device)
+        intercepts = weights.new_empty(len(problems), problems.outputs)
+        for group in same_rows(problems.weight):
+            weight = problems.weight[group[0]]
+            centre = weight @ rotation.z / weight.sum()
+            spread = scatter(rotation, weight, centre)
+            values = signs[group]
+            middle = (values * weight).sum(-1) / weight.sum()
+            pull = ((values - middle.unsqueeze(-1)) * weight).flatten(0, 1) @ rotation.z
+            pull = pull.view(len(group), problems.outputs, -1)
+            for strength in torch.unique(problems.strength[group]):
+                here = problems.strength[group] == strength
+                solved = _solve(spread, float(strength), pull[here].flatten(0, 1)).view(-1, problems.outputs, pull.shape[-1])
+                weights[group[here]] = solved
+                intercepts[group[here]] = middle[here] - solved @ centre
+        return Solution.exact(weights, intercepts)
+
+    def scaled(self, strength: float, scale: float) -> float:
+        """Weights of rows divided by the scale are larger by it, so the penalty must be smaller by its square."""
+        return strength / scale**2
+
+    def penalty(self, strength: float) -> float:
+        """Alpha grows with regularization."""
+        return strength
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """R2 for numbers; the share of rows predicted right for classes."""
+        predicted = self.predict(X)
+        predicted = predicted.detach().cpu().numpy() if isinstance(predicted, torch.Tensor) else predicted
+        if self.readout_.classes is not None:
+            return float(np.average(predicted == np.asarray(y), weights=sample_weight))
+        from sklearn.metrics import r2_score
+
+        return float(r2_score(np.asarray(y), predicted, sample_weight=sample_weight))
+
+    def _wants_numbers(self, y: Any) -> bool:
+        if self.targets not in ("auto", "numbers", "classes"):
+            raise InputError(f"targets must be 'auto', 'numbers' or 'classes', got {self.targets!r}.")
+        if self.targets != "auto" or y is None:
+            return self.targets != "classes"
+        plain = y.detach().cpu().numpy() if isinstance(y, torch.Tensor) else np.asarray(y)
+        return plain.dtype.kind in "iuf" or (plain.dtype.kind == "O" and not isinstance(plain.ravel()[0], str | bool))
+
+
+def _solve(spread: torch.Tensor, alpha: float, pull: torch.Tensor) -> torch.Tensor:
+    """``pull [m, r]`` times the inverse of ``spread + alpha I``; the least-norm answer where that is singular."""
+    shifted = spread.clone()
+    shifted.diagonal().add_(alpha)
+    factor, failed = torch.linalg.cholesky_ex(shifted)
+    smallest, largest = factor.diagonal().min(), factor.diagonal().max()
+    if int(failed) == 0 and float(smallest) > float(largest) * torch.finfo(spread.dtype).eps ** 0.5:
+        return torch.cholesky_solve(pull.T, factor).T
+    values, vectors = torch.linalg.eigh(shifted)
+    keep = values > values.max() * len(values) * torch.finfo(spread.dtype).eps
+    inverse = torch.where(keep, 1 / values, 0)
+    return (pull @ vectors * inverse) @ vectors.T
