@@ -318,3 +318,17 @@ def test_a_compiled_module_is_read_right_or_refused(texts):
     else:
         for site, twin in zip(acts.sites, expected.sites, strict=True):
             torch.testing.assert_close(acts[site], expected[twin])
+
+
+def test_many_texts_are_tokenised_in_pieces_and_rows_are_counted_over_all(llama, monkeypatch):
+    import sys
+
+    texts = [f"Is {'ten ' * (row % 5)}larger" for row in range(23)]
+    expected = capture(llama, texts, sites="layers[1]", tokens="all")
+    monkeypatch.setattr(sys.modules["transect.capture.examples"], "_PIECE", 4)
+    acts = capture(llama, texts, sites="layers[1]", tokens="all")
+    assert acts.rows.equals(expected.rows)
+    assert torch.equal(acts["layers[1]"], expected["layers[1]"])
+    texts[21] = "Paris is in France. " * 40
+    with pytest.raises(InputError, match=r"1 of 23 texts are longer .* row 21"):
+        capture(llama, texts)

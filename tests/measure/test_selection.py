@@ -30,14 +30,19 @@ def test_the_planted_site_is_chosen_and_the_table_is_the_mean_over_folds():
     assert chosen.validation == chosen.table.max() == chosen.table[1, chosen.strength]
 
 
-def test_among_equals_the_shallower_site_then_the_stronger_regularisation():
+def test_among_equals_the_middle_strength_then_the_shallower_site():
     labels, folds = np.tile([0, 1], 10), np.repeat([0, 1], 10)
     scores = np.broadcast_to(labels.astype(float), (4, 3, 20)).copy()
     scores[0] = 0
     chosen = choose(scores, labels, folds, strengths=(1.0, 10.0, 0.1))
-    assert (chosen.site, chosen.strength) == (1, 1)
-    assert chosen.at_edge == ("the chosen regularisation is the strongest that was tried",)
-    assert "shallower" in chosen.rule
+    assert (chosen.site, chosen.strength) == (1, 0)  # 1.0 is the middle one
+    assert chosen.at_edge == ()
+    assert "nearest the middle of those tried, then the shallower site" in chosen.rule
+    scores[1, 0] = 0  # the shallowest good site is good at an edge only: a deeper one with the middle strength wins
+    chosen = choose(scores, labels, folds, strengths=(1.0, 10.0, 0.1))
+    assert (chosen.site, chosen.strength) == (2, 0)
+    scores[:, 0] = 0  # of two that are as far from the middle, the stronger
+    assert choose(scores, labels, folds, strengths=(1.0, 10.0, 0.1)).strength == 1
 
 
 def test_one_standard_error_takes_the_simplest_that_is_as_good():
@@ -46,8 +51,8 @@ def test_one_standard_error_takes_the_simplest_that_is_as_good():
     plain = choose(scores, labels, folds, strengths=STRENGTHS)
     simple = choose(scores, labels, folds, strengths=STRENGTHS, one_standard_error=True)
     error = plain.per_fold[plain.site, plain.strength].std(ddof=1) / np.sqrt(5)
-    good = [(s, -STRENGTHS[c], c) for s in range(4) for c in range(3) if plain.table[s, c] >= plain.validation - error]
-    assert (simple.site, simple.strength) == (min(good)[0], min(good)[2])
+    good = [(-STRENGTHS[c], s, c) for s in range(4) for c in range(3) if plain.table[s, c] >= plain.validation - error]
+    assert (simple.site, simple.strength) == (min(good)[1], min(good)[2])
     assert simple.validation <= plain.validation and "one standard error" in simple.rule
 
 

@@ -182,7 +182,10 @@ def test_weak_and_missing_intervals_do_not_become_answers():
     assert transfer_status(Estimate(0.5, 0.45, 0.55), Estimate(0.55, 0.4, 0.7)) == "unclear"
     weak = Transfer(train="a", test="b", site="x", estimate=Estimate(0.62, 0.58, 0.66), status="no")
     assert "above chance but weak" in verdict(Evidence(train="a", site="x", test=home, transfers=(weak,))).text
-    low = dataclasses.replace(weak, estimate=Estimate(0.45, 0.41, 0.49))
+    close = dataclasses.replace(weak, estimate=Estimate(0.45, 0.41, 0.49))
+    assert "near chance" in verdict(Evidence(train="a", site="x", test=home, transfers=(close,))).text
+    low = dataclasses.replace(weak, estimate=Estimate(0.38, 0.35, 0.42))
+    assert transfer_status(low.estimate, home) == "no"  # a weak opposite is no inversion, as a weak likeness is no transfer
     assert "somewhat below chance" in verdict(Evidence(train="a", site="x", test=home, transfers=(low,))).text
 
 

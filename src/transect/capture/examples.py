@@ -2,7 +2,8 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -10,10 +11,12 @@ import torch
 
 from transect.data import Table, read_table
 from transect.errors import InputError, TableError, TokenRuleError
-from transect.models import Model, encode
+from transect.models import Encoded, Model, encode
 from transect.sites import TokenRule
 
 Data = Table | Sequence[str] | torch.Tensor
+
+_PIECE = 2048  # texts that are tokenised at once
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,19 +69,46 @@ def read_examples(model: Model, data: Data, rule: TokenRule, *, chat: bool, trun
     if model.takes != "tokens":
         raise InputError(f"{model.name} takes tensors, got {type(data).__name__}; give one tensor [n, ...] with an example per row.")
     table = data if isinstance(data, Table) else read_table(data)
-    spans = _spans(table, rule)
-    encoded = encode(model, table.messages or table.texts, chat=chat, truncate=truncate, spans=spans)
-    lengths = np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(encoded))
-    ids = np.fromiter((token for row in encoded.ids for token in row), dtype=np.int32, count=int(lengths.sum()))
-    reads = np.empty((len(encoded), 2), dtype=np.int64)
-    for row, length in enumerate(lengths.tolist()):
-        span = None if encoded.spans is None else encoded.spans[row]
+    lengths, ids, reads, n_truncated = [], [], [], 0
+    for at, encoded in _encode(model, table.messages or table.texts, _spans(table, rule), chat=chat, truncate=truncate):
+        lengths.append(np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(encoded)))
+        ids.append(np.fromiter(itertools.chain.from_iterable(encoded.ids), dtype=np.int32, count=int(lengths[-1].sum())))
+        reads.append(_reads(encoded, rule, at))
+        n_truncated += encoded.n_truncated
+    return Examples(
+        kind="tokens",
+        lengths=np.concatenate(lengths),
+        ids=np.concatenate(ids),
+        reads=np.concatenate(reads),
+        table=table,
+        digest=table.digest,
+        n_truncated=n_truncated,
+    )
+
+
+def _encode(model: Model, rows: Sequence[Any], spans: Sequence[Any] | None, *, chat: bool, truncate: bool) -> Iterator[tuple[int, Encoded]]:
+    """Token ids piece by piece, each with the row where it begins: a tokenizer keeps kilobytes per text while it works."""
+    for at in range(0, len(rows), _PIECE):
+        piece = slice(at, at + _PIECE)
         try:
-            positions = rule.positions(length, span=span, prompt=encoded.prompts[row])
+            yield at, encode(model, rows[piece], chat=chat, truncate=truncate, spans=None if spans is None else spans[piece])
+        except InputError:
+            if len(rows) > _PIECE:
+                encode(model, rows, chat=chat, truncate=truncate, spans=spans)  # refuses again, counting over all rows
+            raise
+
+
+def _reads(encoded: Encoded, rule: TokenRule, first: int) -> np.ndarray:
+    """``[n, 2]``: the token range that the rule reads in each text; `first` is the number of the first row."""
+    reads = np.empty((len(encoded), 2), dtype=np.int64)
+    for row, ids in enumerate(encoded.ids):
+        try:
+            span = None if encoded.spans is None else encoded.spans[row]
+            positions = rule.positions(len(ids), span=span, prompt=encoded.prompts[row])
         except TokenRuleError as error:
-            raise TokenRuleError(f"row {row} (counted from 0): {error}") from None
+            raise TokenRuleError(f"row {first + row} (counted from 0): {error}") from None
         reads[row] = positions.start, positions.stop
-    return Examples(kind="tokens", lengths=lengths, ids=ids, reads=reads, table=table, digest=table.digest, n_truncated=encoded.n_truncated)
+    return reads
 
 
 def _spans(table: Table, rule: TokenRule) -> Sequence[Any] | None:

@@ -190,7 +190,8 @@ def _write_rows(path: Path, rows: "pa.Table") -> None:
     import pyarrow.parquet as pq
 
     with atomic_path(path) as temporary:
-        pq.write_table(rows, temporary, compression="zstd")
+        # Small row groups and no dictionaries: memory that does not grow with the number of rows.
+        pq.write_table(rows, temporary, compression="zstd", use_dictionary=False, row_group_size=8192)
 
 
 def _allocated(path: Path) -> int:

@@ -70,8 +70,9 @@ def choose(
     """Choose a site and a strength from out-of-fold scores.
 
     The metric is taken inside each fold and averaged, since scores of different folds come from different fits and their scales
-    need not agree. The best mean wins; among equals the shallower site, then the stronger regularisation.
-    ``one_standard_error`` takes instead the shallowest site, then the strongest regularisation, whose mean is within one standard
+    need not agree. The best mean wins; among equals the strength nearest the middle of those tried, which has been bracketed from both
+    sides, then the stronger of two, then the shallower site.
+    ``one_standard_error`` takes instead the strongest regularisation, then the shallowest site, whose mean is within one standard
     error (over folds, of the best) of the best (Breiman et al. 1984): simpler, and as good as can be told.
 
     Args:
@@ -100,7 +101,7 @@ def choose(
     defined = ~np.isnan(per_fold[0])
     if not defined.any():
         raise InputError(f"{metric.title} is undefined in all {len(names)} folds (one class each); use fewer folds.")
-    order = _simplest_first(n_sites, strengths)
+    order = _preferred_first(n_sites, strengths, simplest=one_standard_error)
     best = order[int(_pick(per_fold[order][:, defined, None], one_standard_error)[0])]
     table = per_fold[:, defined].mean(axis=1)
     site, strength = divmod(int(best), n_strengths)
@@ -149,7 +150,7 @@ def correct_for_choosing(
     values, truth, fold_of, metric = _checked(scores, targets, folds, strengths, kind)
     chosen = choose(values, truth, fold_of, strengths=strengths, kind=kind, one_standard_error=one_standard_error)
     n_sites, n_strengths, n = values.shape[:3]
-    order = _simplest_first(n_sites, strengths)
+    order = _preferred_first(n_sites, strengths, simplest=one_standard_error)
     flat = values.reshape(n_sites * n_strengths, *values.shape[2:])[order]
     unit_of_row, n_units, n_groups = units(groups, n=n, seed=seed)
     rows_of = [np.flatnonzero(fold_of == name) for name in np.unique(fold_of)]
@@ -208,7 +209,7 @@ def _evaluate(parts: list[tuple[Ints, list[Statistic]]], counts: Floats, unit_of
 
 
 def _pick(per_fold: Floats, one_standard_error: bool) -> Ints:
-    """Index ``[b]`` of the chosen row of ``[configurations, folds, b]``, whose rows come simplest first."""
+    """Index ``[b]`` of the chosen row of ``[configurations, folds, b]``, whose rows come in the order of preference."""
     mean = np.nan_to_num(np.round(_nanmean(per_fold), _DIGITS), nan=-np.inf)
     if not one_standard_error:
         return mean.argmax(axis=0)
@@ -227,9 +228,13 @@ def _nanmean(per_fold: Floats) -> Floats:
         return np.where(present, per_fold, 0.0).sum(axis=1) / present.sum(axis=1)
 
 
-def _simplest_first(n_sites: int, strengths: Sequence[float]) -> Ints:
-    strongest = np.argsort(-np.asarray(strengths, dtype=np.float64), kind="stable")
-    return (np.arange(n_sites)[:, None] * len(strengths) + strongest).ravel()
+def _preferred_first(n_sites: int, strengths: Sequence[float], *, simplest: bool) -> Ints:
+    """The configurations in the order in which equals are preferred."""
+    preferred = np.argsort(-np.asarray(strengths, dtype=np.float64), kind="stable")
+    if not simplest:
+        from_middle = np.abs(np.arange(len(strengths)) - (len(strengths) - 1) / 2)
+        preferred = preferred[np.argsort(from_middle, kind="stable")]
+    return (np.arange(n_sites) * len(strengths) + preferred[:, None]).ravel()
 
 
 def _edges(site: int, strength: int, n_sites: int, strengths: Sequence[float]) -> tuple[str, ...]:
@@ -245,5 +250,5 @@ def _edges(site: int, strength: int, n_sites: int, strengths: Sequence[float]) -
 def _rule(metric: Metric, n_folds: int, one_standard_error: bool) -> str:
     best = f"the best mean {metric.title} of {n_folds} folds"
     if one_standard_error:
-        return f"the shallowest site, then the strongest regularisation, within one standard error of {best}"
-    return f"{best}; among equals the shallower site, then the stronger regularisation"
+        return f"the strongest regularisation, then the shallowest site, within one standard error of {best}"
+    return f"{best}; among equals the strength nearest the middle of those tried, then the shallower site"

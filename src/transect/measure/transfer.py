@@ -15,10 +15,11 @@ KEPT = 0.5
 """The share of its advantage over chance at home that a probe must keep for "yes"."""
 
 TRANSFER_RULES: dict[Status, str] = {
-    "inverted": f"inverted: the whole interval lies below {0.5 - MARGIN:.2f}; the probe says the opposite there.",
+    "inverted": f"inverted: the whole interval lies below {0.5 - MARGIN:.2f}, and the value is at least {KEPT:.0%} of the advantage over "
+    "chance that the probe has on held-out groups of its own set, but on the other side; the probe says the opposite there.",
     "yes": f"yes: the whole interval lies above {0.5 + MARGIN:.2f}, and the value keeps at least {KEPT:.0%} of the advantage over chance "
     "that the probe has on held-out groups of its own set.",
-    "no": f"no: the label is readable at home, and the whole interval lies below {KEPT:.0%} of that advantage.",
+    "no": f"no: the label is readable at home, and the whole interval lies below {KEPT:.0%} of that advantage (a weak opposite is a no).",
     "unclear": "unclear: anything else; the interval is too wide to say, or there is nothing readable that could carry over.",
 }
 """The rules, tried in this order, quoted in every report. Correlations r count as AUROC (r + 1) / 2."""
@@ -84,7 +85,7 @@ def transfer_status(there: Estimate, home: Estimate, *, metric: Metric = AUROC) 
     """
     value, low, high = (metric.on_auroc_scale(x) for x in (there.value, there.low, there.high))
     enough = 0.5 + KEPT * (metric.on_auroc_scale(home.value) - 0.5)
-    if high < 0.5 - MARGIN:
+    if high < 0.5 - MARGIN and 1 - value >= enough:
         return "inverted"
     if low > 0.5 + MARGIN and value >= enough:
         return "yes"

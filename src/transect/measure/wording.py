@@ -8,6 +8,9 @@ from transect.measure.transfer import Transfer
 FEW_GROUPS = 20
 """With fewer held-out groups than this, the reader is warned."""
 
+NEAR_CHANCE = 0.1
+"""Closer to chance than this (on the scale of AUROC) is called near chance."""
+
 BAD_CALIBRATION = 0.1
 """With a larger expected calibration error than this, the reader is warned."""
 
@@ -77,7 +80,7 @@ def _transfers(evidence: Evidence, readable: bool | None) -> str:
 def _failure(transfer: Transfer, evidence: Evidence) -> str:
     if transfer.status == "inverted":
         return "inverted, there it says the opposite of the label"
-    if not transfer.estimate.excludes(evidence.metric.chance):
+    if abs(evidence.metric.on_auroc_scale(transfer.estimate.value) - 0.5) < NEAR_CHANCE:
         return "near chance"
     return "above chance but weak" if transfer.estimate.value > evidence.metric.chance else "somewhat below chance"
 

@@ -11,8 +11,11 @@ import torch
 from transect.probes._losses import dot
 from transect.probes._rotation import Rotation
 
-MAX_STEPS = 1000
-"""Steps at most. The Newton solver lives with an unsolved system: its step is shorter, and the next one goes on."""
+PATIENCE = 300
+"""Steps after which a system is solved outright, one at a time, if its matrix has at most `DENSE` rows."""
+DENSE = 4096
+MAX_STEPS = 3000
+"""Steps at most for larger ones. The Newton solver lives with an unsolved system: its step is shorter, and the next one goes on."""
 LEAVING = 0.2
 """Solved systems are taken out of the products when they are this share of them; taking them out costs a copy."""
 
@@ -53,6 +56,10 @@ class Curvature(Operator, Protocol):
         """Nearly the inverse of ``Z' C Z + penalty``."""
         ...
 
+    def dense(self, rows: torch.Tensor) -> torch.Tensor:
+        """The matrix ``Z' C Z [kr, kr]`` of the only problem."""
+        ...
+
 
 @torch.no_grad()
 def solve_equations(
@@ -90,13 +97,16 @@ def solve_equations(
     found = torch.empty_like(target)
     error, length = torch.empty_like(norm), torch.empty_like(norm)
     index = torch.arange(len(norm), device=norm.device)
+    small = target[0].numel() <= DENSE
+    most = PATIENCE if small else MAX_STEPS
+    unsolved = index[:0]
     left = (target / norm[:, None, None]).to(low)
     x = torch.zeros_like(left)
     seen = inverse(left)
     way = seen.clone()
     size = dot(left, seen)
     energy = torch.zeros_like(size)
-    for step in range(MAX_STEPS):
+    for step in range(most):
         margins = (way.flatten(0, 1) @ rows.T).view(*way.shape[:2], len(rows))
         image = (curvature_low.product_(margins).flatten(0, 1) @ rows).view_as(way).addcmul_(pull, way)
         # A problem that is solved to the last bit has nothing left to go along, and rounding can make its matrix look singular.
@@ -114,12 +124,13 @@ def solve_equations(
         off = torch.maximum(size, (step + 1) * gain)
         done = (off <= torch.maximum(share * energy, floor)) | stuck
         count = int(done.sum())
-        last = count == len(done) or step == MAX_STEPS - 1
+        last = count == len(done) or step == most - 1
         if last or count >= LEAVING * len(done):
             leave = torch.ones_like(done) if last else done
             found[index[leave]] = x[leave].to(found.dtype)
             error[index[leave]], length[index[leave]] = off[leave].to(error.dtype), energy[leave].to(error.dtype)
         if last:
+            unsolved = index[~done] if small else index[:0]
             break
         way.mul_((size / before.clamp_min(torch.finfo(low).tiny))[:, None, None]).add_(seen)
         if count >= LEAVING * len(done):
@@ -127,4 +138,21 @@ def solve_equations(
             index, x, left, way, pull = index[keep], x[keep], left[keep], way[keep], pull[keep]
             size, energy, floor, share = size[keep], energy[keep], floor[keep], share[keep]
             curvature_low, inverse = curvature_low.select(keep), inverse.select(keep)
-    return found.mul_(norm[:, None, None]), error.sqrt() * norm, length.sqrt() * norm
+    found, error, length = found.mul_(norm[:, None, None]), error.sqrt() * norm, length.sqrt() * norm
+    for one in unsolved.tolist():
+        pick = unsolved.new_tensor([one])
+        matrix = curvature.select(pick).dense(rotation.z)
+        matrix.diagonal().add_(penalty[one])
+        found[one] = _outright(matrix, target[one].flatten()).view_as(found[one])
+        length[one], error[one] = (found[one] * target[one]).sum().clamp_min(0).sqrt(), 0
+    return found, error, length
+
+
+def _outright(matrix: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Solve one symmetric system; where rounding leaves it singular, in the directions that are not."""
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    if not failed:
+        return torch.cholesky_solve(target.unsqueeze(-1), factor).squeeze(-1)
+    values, vectors = torch.linalg.eigh(matrix)
+    kept = values > values[-1] * len(values) * torch.finfo(values.dtype).eps
+    return vectors @ torch.where(kept, (vectors.T @ target) / values, 0)

@@ -111,6 +111,11 @@ class TwoClassesCurvature:
         low = rotation.z_low.dtype
         return Diagonal(1 / (diagonal(self.curve.to(low).unsqueeze(1), self.total.to(low).unsqueeze(1), rotation) + penalty[:, None, None]))
 
+    def dense(self, rows: torch.Tensor) -> torch.Tensor:
+        """The matrix ``[r, r]`` of the only problem, for rotated weights."""
+        rows = rows - (self.curve[0] @ rows) / self.total
+        return (rows * self.curve[0].unsqueeze(-1)).T @ rows
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Diagonal:
@@ -246,6 +251,21 @@ class ManyClassesCurvature:
         curve = turn.square() @ self.weighted - (turn @ self.chance) * (turn @ self.weighted)
         spread = diagonal(curve.to(rotation.z_low.dtype), self.values.to(rotation.z_low.dtype), rotation)
         return Turned(1 / (spread + penalty[:, None, None]), self.vectors)
+
+    def dense(self, rows: torch.Tensor) -> torch.Tensor:
+        """The matrix ``[kr, kr]`` of the only problem, for rotated weights."""
+        chance, weighted = self.chance[0], self.weighted[0]
+        k, r = len(chance), rows.shape[1]
+        blocks = rows.new_empty(k, r, k, r)
+        slopes = rows.new_empty(k, r, k)  # what each intercept does to the slope of each weight
+        for i in range(k):
+            for j in range(i + 1):
+                between = weighted[i] * (float(i == j) - chance[j])
+                block = (rows * between.unsqueeze(-1)).T @ rows
+                blocks[i, :, j], blocks[j, :, i] = block, block
+                slopes[i, :, j] = slopes[j, :, i] = between @ rows
+        flat = slopes.flatten(0, 1) @ self.vectors[0]
+        return blocks.view(k * r, k * r) - (flat * self.inverse[0]) @ flat.T
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -51,6 +51,19 @@ class Minimum:
     steps: torch.Tensor
     converged: torch.Tensor
 
+    def split(self, size: int) -> "list[Minimum]":
+        """A number of problems at a time."""
+        names = [field.name for field in dataclasses.fields(self)]
+        columns = [getattr(self, name).split(size) for name in names]
+        return [Minimum(**dict(zip(names, parts, strict=True))) for parts in zip(*columns, strict=True)]
+
+    @classmethod
+    def join(cls, parts: "list[Minimum]", index: torch.Tensor) -> "Minimum":
+        """Parts put together; the problem at each place belongs at ``index``."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        whole = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
+        return cls(**{name: torch.empty_like(value).index_copy_(0, index, value) for name, value in whole.items()})
+
 
 @dataclasses.dataclass(eq=False)
 class _State:

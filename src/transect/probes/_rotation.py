@@ -50,7 +50,7 @@ class Rotation:
         x = torch.where((x == x[:1]).all(0), 0, x - mean)
         scale = float((share @ x.square()).mean().sqrt()) or 1.0
         x /= scale
-        basis, z = _rotate(x)
+        basis, z = _rotate(x, share)
         return cls(z=z, z_low=z.to(torch.float32), spectrum=z.square().sum(0), basis=basis, mean=mean, scale=scale)
 
     def to_raw(self, weight: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -64,15 +64,15 @@ def working_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def _rotate(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _rotate(x: torch.Tensor, share: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Basis ``[d, r]`` and ``x @ basis``, r = min(n, d)."""
     n, d = x.shape
     if n > d:
-        basis = _eigenvectors(x.T @ x)
+        basis = _eigenvectors((x * share.unsqueeze(-1)).T @ x)
         return basis, x @ basis
     # Through an orthonormal basis of the rows: dividing X'U by small singular values would lose orthogonality.
     rows, triangle = torch.linalg.qr(x.T)
-    turn = _eigenvectors(triangle @ triangle.T)
+    turn = _eigenvectors((triangle * share) @ triangle.T)
     return rows @ turn, triangle.T @ turn
 
 

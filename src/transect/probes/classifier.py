@@ -13,7 +13,8 @@ class ClassFitter(ClassifierMixin, Fitter):
     """A fitter of classes."""
 
     def _probabilities(self, X: Any) -> Any:  # noqa: N803
-        found = self.readout_.probabilities(self._read(X))
+        rows = self._read(X)
+        found = self.readout_.probabilities(rows)
         return found if isinstance(X, torch.Tensor) else found.numpy()
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,12 +56,12 @@ class Fitter(BaseEstimator, abc.ABC):
 
     def decision_function(self, X: Any) -> Any:  # noqa: N803
         """Scores ``[n]`` (two classes: above 0 is the second; a number: the prediction), or ``[n, k]``."""
-        scores = self.readout_.scores(self._read(X))
+        scores = self._scores(X)
         return scores if isinstance(X, torch.Tensor) else scores.numpy()
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """The label of each row ``[n]``: a tensor where a tensor was given and the labels are numbers, else a numpy array."""
-        scores = self.readout_.scores(self._read(X))
+        scores = self._scores(X)
         if self.readout_.classes is None:
             return scores if isinstance(X, torch.Tensor) else scores.numpy()
         best = (scores > 0).long() if scores.ndim == 1 else scores.argmax(-1)
@@ -71,6 +72,10 @@ class Fitter(BaseEstimator, abc.ABC):
     def _read(self, X: Any) -> torch.Tensor:  # noqa: N803
         check_is_fitted(self, "readout_")
         return read_rows(self, X, reset=False)
+
+    def _scores(self, X: Any) -> torch.Tensor:  # noqa: N803
+        rows = self._read(X)
+        return self.readout_.scores(rows)
 
     def _wants_numbers(self, y: Any) -> bool:
         del y
@@ -84,7 +89,7 @@ class Fitter(BaseEstimator, abc.ABC):
             )
         rotation = Rotation.of(rows, weight)
         strength = None
-        if self.strength is not None and isinstance(getattr(self, self.strength), int | float):
+        if self.strength is not None and isinstance(getattr(self, self.strength), Real):
             strength = torch.tensor([self.scaled(float(getattr(self, self.strength)), rotation.scale)], dtype=rotation.z.dtype, device=rows.device)
         problems = Problems(
             targets=targets.unsqueeze(0), weight=weight.unsqueeze(0), strength=strength, classes=0 if classes is None else len(classes)

@@ -18,7 +18,7 @@ from transect.errors import InputError
 from transect.linear.readout import Link
 from transect.probes._rotation import Rotation
 from transect.probes.classifier import ClassFitter
-from transect.probes.problems import Problems, Solution, class_means, same_rows, scatter
+from transect.probes.problems import Problems, Solution, check_number, class_means, same_rows, scatter
 
 
 class LDA(ClassFitter):
@@ -47,8 +47,13 @@ class LDA(ClassFitter):
 
     def solve(self, rotation: Rotation, problems: Problems) -> Solution:
         """Solve many problems over the same rows at once."""
-        if self.shrinkage != "auto" and not 0 <= self.shrinkage <= 1:
-            raise InputError(f"shrinkage must lie between 0 and 1, or be 'auto', got {self.shrinkage!r}.")
+        if self.shrinkage != "auto":
+            if isinstance(self.shrinkage, str):
+                raise InputError(f"shrinkage must lie between 0 and 1, or be 'auto', got {self.shrinkage!r}.")
+            check_number("shrinkage", self.shrinkage, low=0, closed=True)
+            if self.shrinkage > 1:
+                raise InputError(f"shrinkage must lie between 0 and 1, or be 'auto', got {self.shrinkage!r}.")
+        problems.check_classes()
         weights, biases = [], []
         means, shares = class_means(rotation, problems)
         totals = {}
@@ -87,20 +92,20 @@ class LDA(ClassFitter):
     ) -> float:
         if problems.strength is not None:
             return float(problems.strength[index])
-        return ledoit_wolf(rotation.z - means[problems.targets[index]], within, weight, width=rotation.basis.shape[0])
+        count = float(problems.weight[index].sum())
+        return ledoit_wolf(rotation.z - means[problems.targets[index]], within, weight, count=count, width=rotation.basis.shape[0])
 
 
-def ledoit_wolf(rows: torch.Tensor, covariance: torch.Tensor, weight: torch.Tensor, *, width: int) -> float:
+def ledoit_wolf(rows: torch.Tensor, covariance: torch.Tensor, weight: torch.Tensor, *, count: float, width: int) -> float:
     """Ledoit and Wolf's shrinkage for centred rows ``[n, r]`` of a space of ``width`` dimensions, and weights that sum to one.
 
-    ``b / d`` with ``d = |S - mu I|^2`` and ``b`` the mean over rows of ``|x x' - S|^2 / n``, at most ``d``.
+    ``count`` is how many rows there are, that is, what their weights summed to. ``b / d`` with ``d = |S - mu I|^2`` and ``b`` the mean over rows of ``|x x' - S|^2 / n``, at most ``d``.
     """
     square = covariance.square().sum()
     level = covariance.diagonal().sum() / width
     distance = square - width * level**2
     lengths = rows.square().sum(-1)
-    n = 1 / weight.square().sum()
-    spread = ((weight * lengths.square()).sum() - square) / n
+    spread = ((weight * lengths.square()).sum() - square) / count
     if distance <= 0:
         return 1.0
     return float((spread / distance).clamp(0, 1))

@@ -17,10 +17,10 @@ from sklearn.exceptions import ConvergenceWarning
 from transect.errors import InputError
 from transect.linear.readout import Link
 from transect.probes._losses import ManyClasses, TwoClasses
-from transect.probes._newton import minimise
+from transect.probes._path import minimise_along
 from transect.probes._rotation import Rotation
 from transect.probes.classifier import ClassFitter
-from transect.probes.problems import Problems, Solution
+from transect.probes.problems import Problems, Solution, check_number
 
 
 class Logistic(ClassFitter):
@@ -53,15 +53,18 @@ class Logistic(ClassFitter):
 
     def solve(self, rotation: Rotation, problems: Problems) -> Solution:
         """Solve many problems over the same rows at once."""
-        if not self.C > 0 or not self.tol > 0 or self.max_iter < 1:
-            raise InputError(f"C and tol must be above 0 and max_iter at least 1, got C={self.C}, tol={self.tol}, max_iter={self.max_iter}.")
+        check_number("C", self.C, low=0, closed=False)
+        check_number("tol", self.tol, low=0, closed=False)
+        check_number("max_iter", self.max_iter, low=1, closed=True)
+        problems.check_classes()
         strength = problems.strength
         if strength is None:
             raise InputError(f"C must be a number, got {self.C!r}.")
         total = problems.weight.sum(-1)
         share = problems.weight / total.unsqueeze(-1)
         loss = (TwoClasses if problems.classes == 2 else ManyClasses).of(problems.targets, share, problems.classes)
-        found = minimise(rotation, loss, 1 / (strength * total), tol=self.tol, max_steps=self.max_iter)
+        groups = problems.by_strength()  # C rises: the strongest penalty comes first
+        found = minimise_along(rotation, loss, 1 / (strength * total), groups, tol=self.tol, max_steps=self.max_iter)
         return Solution(weight=found.weight, intercept=found.intercept, steps=found.steps, converged=found.converged)
 
     def scaled(self, strength: float, scale: float) -> float:

@@ -2,10 +2,13 @@
 
 import dataclasses
 from collections.abc import Sequence
+from math import isfinite
+from numbers import Real
 from typing import Any
 
 import torch
 
+from transect.errors import InputError
 from transect.probes._rotation import Rotation
 
 MOST_ENTRIES = 1 << 24
@@ -47,6 +50,36 @@ class Problems:
         each = max(1, MOST_ENTRIES // (self.weight.shape[1] * self.outputs))
         return [self.select(slice(start, start + each)) for start in range(0, len(self), each)]
 
+    def check_classes(self) -> None:
+        """Refuse problems in which a class has no rows.
+
+        Raises:
+            InputError: names the first such problem and class, and counts them.
+        """
+        lacking = ((self.members() * self.weight.unsqueeze(1)).sum(-1) <= 0).nonzero().tolist()
+        if lacking:
+            problem, code = lacking[0]
+            raise InputError(
+                f"expected rows of every class in each fold and resample, but fit {problem} of {len(self)} has none of class {code} "
+                f"({len(lacking)} such gaps in all). Use fewer folds, or draw folds and resamples within each class."
+            )
+
+    def by_strength(self) -> list[torch.Tensor]:
+        """Indices of the problems of each strength, in rising order, where those are the same problems in the same order.
+
+        Where they are not, all problems are one group.
+        """
+        everything = [torch.arange(len(self), device=self.weight.device)]
+        if self.strength is None:
+            return everything
+        groups = [torch.nonzero(self.strength == value).squeeze(1) for value in torch.unique(self.strength)]
+        first = groups[0]
+        for group in groups[1:]:
+            alike = len(group) == len(first) and torch.equal(self.weight[group], self.weight[first])
+            if not alike or not torch.equal(self.targets[group], self.targets[first]):
+                return everything
+        return groups
+
     def signs(self) -> torch.Tensor:
         """``[b, k, n]`` plus and minus one by class; numbers as they are."""
         if self.classes == 0:
@@ -85,6 +118,17 @@ class Solution:
         """Of several chunks of problems."""
         fields: dict[str, Any] = {field.name: torch.cat([getattr(part, field.name) for part in parts]) for field in dataclasses.fields(cls)}
         return cls(**fields)
+
+
+def check_number(name: str, value: Any, *, low: float, closed: bool) -> None:
+    """Refuse a setting that is not a finite number above ``low`` (or equal to it, where closed).
+
+    Raises:
+        InputError: repeats the name and the value.
+    """
+    number = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+    if not number or value < low or (value == low and not closed):
+        raise InputError(f"{name} must be a finite number {'of at least' if closed else 'above'} {low:g}, got {value!r}.")
 
 
 def class_means(rotation: Rotation, problems: Problems) -> tuple[torch.Tensor, torch.Tensor]:

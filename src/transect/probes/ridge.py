@@ -12,15 +12,21 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from sklearn.base import RegressorMixin
+from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils.metaestimators import available_if
 
 from transect.errors import InputError
 from transect.probes._rotation import Rotation
 from transect.probes.fitter import Fitter
-from transect.probes.problems import Problems, Solution, same_rows, scatter
+from transect.probes.problems import Problems, Solution, check_number, same_rows, scatter
 
 
-class Ridge(RegressorMixin, Fitter):
+def _scores_classes(probe: "Ridge") -> bool:
+    fitted = getattr(probe, "readout_", None)
+    return probe.targets == "classes" if fitted is None else fitted.classes is not None
+
+
+class Ridge(Fitter):
     """Ridge regression of numbers, or of classes as plus and minus one.
 
     Args:
@@ -45,8 +51,7 @@ class Ridge(RegressorMixin, Fitter):
 
     def solve(self, rotation: Rotation, problems: Problems) -> Solution:
         """Solve many problems over the same rows at once."""
-        if not self.alpha >= 0:
-            raise InputError(f"alpha must be at least 0, got {self.alpha!r}.")
+        check_number("alpha", self.alpha, low=0, closed=True)
         if problems.strength is None:
             raise InputError(f"alpha must be a number, got {self.alpha!r}.")
         signs = problems.signs()
@@ -74,6 +79,20 @@ class Ridge(RegressorMixin, Fitter):
     def penalty(self, strength: float) -> float:
         """Alpha grows with regularization."""
         return strength
+
+    @available_if(_scores_classes)
+    def decision_function(self, X: Any) -> Any:  # noqa: N803
+        """Scores ``[n]`` or ``[n, k]`` of classes; numbers have `predict` only."""
+        return super().decision_function(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        if self.targets == "classes":
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        else:
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """R2 for numbers; the share of rows predicted right for classes."""

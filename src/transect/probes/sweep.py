@@ -91,6 +91,10 @@ def sweep(
         if tensor.ndim != 2 or len(tensor) != len(plan.folds):
             raise InputError(f"{site} must be [n, d] with {len(plan.folds)} rows like the labels, got {list(tensor.shape)}.")
         x = tensor[used.to(tensor.device)]
+        finite = torch.isfinite(x).all(1)
+        if not finite.all():
+            bad = int(used[(~finite).nonzero()[0].cpu()])
+            raise InputError(f"{site} holds NaN or inf in row {bad} ({int((~finite).sum())} such rows); capture again in a wider dtype, or drop them.")
         rotation = Rotation.of(x)
         problems = plan.problems(rotation)
         solution = _solve(fitter, rotation, problems)
