@@ -120,6 +120,9 @@ class _Taken(Mapping[str, torch.Tensor]):
     def __getitem__(self, site: str) -> torch.Tensor:
         return self._tensors[site][self._index]
 
+    def __contains__(self, site: object) -> bool:
+        return site in self._tensors  # without gathering
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 

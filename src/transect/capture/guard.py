@@ -89,7 +89,8 @@ def untouched(module: nn.Module) -> Iterator[Overwrites]:
 
 
 def _put_back(now: dict[str, Any], before: dict[str, Any]) -> None:
-    if now.keys() == before.keys() and all(now[name] is value for name, value in before.items()):
-        return
-    now.clear()
-    now.update(before)
+    for name in [name for name in now if name not in before]:
+        del now[name]
+    for name, value in before.items():
+        if name not in now or now[name] is not value:
+            now[name] = value

@@ -37,6 +37,9 @@ class StoredTensors(Mapping[str, torch.Tensor]):
             self._open[site] = self._map(self._shards[site])
         return self._open[site]
 
+    def __contains__(self, site: object) -> bool:
+        return site in self._shards  # without opening
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._shards)
 

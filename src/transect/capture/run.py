@@ -74,7 +74,8 @@ def capture(
 
     Args:
         model: from `transect.load`.
-        data: a `Table`, or texts; for models that take tensors (``model.takes``) one tensor ``[n, ...]``.
+        data: a `Table`, or anything that `transect.read_table` reads, such as a list of texts; for models that take tensors
+            (``model.takes``) one tensor ``[n, ...]``.
         sites: names of places, such as ``layers[12]``, ``layers[4:8].mlp.out`` or ``embed`` (see `transect.sites`).
         tokens: the token rule, such as ``last``, ``mean`` or ``all``. Sites with one vector per example take ``last`` only.
         store: a folder to write, instead of keeping everything in memory. Memory then does not grow with the number of

@@ -55,7 +55,9 @@ def _rendered(scored: "Scored") -> "Table":
     from rich.text import Text
 
     names, lines = scored.table()
-    table = Table(*(Text(name) for name in names))
+    table = Table()
+    for name in names:
+        table.add_column(Text(name))
     for line in lines:
         table.add_row(*(Text(cell) for cell in line))
     return table
