@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -32,7 +33,11 @@ def test_contracts(fitter):
 
 @parametrize_with_checks(KINDS)
 def test_scikit_learn(estimator, check):
-    check(estimator)
+    state = np.random.get_state()  # noqa: NPY002 - scikit-learn's own checks draw from it
+    try:
+        check(estimator)
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
 
 
 def test_the_walk_finds_what_there_is():

@@ -128,21 +128,30 @@ def test_a_model_whose_rows_depend_on_their_neighbours_is_refused(texts):
         check_capture(model, texts[:6])
 
 
+class Encoder(torch.nn.Module):
+    """Looks both ways."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(384, 8)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(2))
+
+    def forward(self, ids):
+        hidden = self.embedding(ids)
+        for layer in self.layers:
+            hidden = layer(hidden + hidden.mean(dim=1, keepdim=True))
+        return hidden
+
+
+def test_a_model_that_takes_no_mask_is_given_no_padding(texts):
+    check_capture(load(Encoder().eval(), tokenizer=tiny_tokenizer(), name="encoder"), [*texts[:5], texts[3]], batch_tokens=64)
+
+
 def test_a_model_that_ignores_its_mask_is_refused(texts):
-    class Deaf(torch.nn.Module):
-        """An encoder that looks both ways, takes a mask and does not use it."""
-
-        def __init__(self):
-            super().__init__()
-            self.embedding = torch.nn.Embedding(384, 8)
-            self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(2))
-
+    class Deaf(Encoder):
         def forward(self, input_ids, attention_mask=None):
             del attention_mask
-            hidden = self.embedding(input_ids)
-            for layer in self.layers:
-                hidden = layer(hidden + hidden.mean(dim=1, keepdim=True))
-            return hidden
+            return super().forward(input_ids)
 
     model = load(Deaf().eval(), tokenizer=tiny_tokenizer(), name="deaf")
     with pytest.raises(AssertionError, match="batched against one at a time"):

@@ -354,7 +354,7 @@ def test_a_full_disk_is_an_error_and_the_store_goes_on_later(llama, texts, folde
 def test_too_little_room_is_said_before_anything_runs(llama, texts, folder, monkeypatch):
     usage = store.shutil.disk_usage(folder.parent)
     monkeypatch.setattr(store.shutil, "disk_usage", lambda _: usage._replace(free=100))
-    with pytest.raises(StoreError, match=r"needs 0\.00 GB more"):
+    with pytest.raises(StoreError, match=r"needs 0\.0 MB more, but the disk has 0\.0 MB free"):
         run(llama, texts, folder)
 
 

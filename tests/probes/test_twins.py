@@ -7,20 +7,19 @@ import pytest
 import torch
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.linear_model import Ridge as ReferenceRidge
-from sklearn.linear_model import RidgeClassifier
 
 from transect.probes import LDA, Logistic, MeanDifference, Ridge
 from transect.probes.lda import ledoit_wolf
 from transect.probes.naive import (
+    Naive,
     naive_lda,
     naive_ledoit_wolf,
     naive_logistic,
     naive_mean_difference,
     naive_objective,
     naive_ridge,
-    Naive,
 )
 
 SHAPES = {"tall": (90, 7), "wide": (24, 60), "one column": (40, 1)}

@@ -122,7 +122,7 @@ class StoreSink:
         free = shutil.disk_usage(self._folder).free
         if need > free:
             raise StoreError(
-                f"the store {self._folder} needs {need / 1e9:.2f} GB more, but the disk has {free / 1e9:.2f} GB free. Free some space, "
+                f"the store {self._folder} needs {need / 1e6:,.1f} MB more, but the disk has {free / 1e6:,.1f} MB free. Free some space, "
                 f"choose another folder, capture fewer sites, or store a smaller type such as dtype='bfloat16'."
             )
 

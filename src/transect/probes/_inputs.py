@@ -45,7 +45,9 @@ def read_rows(estimator: Any, rows: Any, *, reset: bool) -> torch.Tensor:
     if reset:
         estimator.n_features_in_ = rows.shape[1]
     elif rows.shape[1] != estimator.n_features_in_:
-        raise InputError(f"X has {rows.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} features.")
+        raise InputError(
+            f"X has {rows.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} features."
+        )
     return kept
 
 
@@ -79,7 +81,9 @@ def read_targets(labels: Any, *, n: int, device: torch.device, numbers: bool) ->
     missing = ~np.isfinite(array) if array.dtype.kind == "f" else np.array([value is None or value != value for value in array.tolist()])  # noqa: PLR0124 - NaN differs from itself
     if missing.any():
         bad = int(np.flatnonzero(missing)[0])
-        raise InputError(f"expected a label in every row, but that of row {bad} is {array[bad]} (NaN, inf or None in {int(missing.sum())} rows).")
+        raise InputError(
+            f"expected a label in every row, but that of row {bad} is {array[bad]} (NaN, inf or None in {int(missing.sum())} rows)."
+        )
     try:
         if numbers:
             return torch.from_numpy(array.astype(np.float64)).to(device), None

@@ -106,8 +106,7 @@ class TwoClassesCurvature:
         return margins.add_(self.follow(margins).unsqueeze(-1)).mul_(self.curve.unsqueeze(1))
 
     def preconditioner(self, rotation: Rotation, penalty: torch.Tensor) -> "Diagonal":
-        """Nearly the inverse of the second derivative plus the penalty ``[b]``, for rotated weights ``[b, 1, r]``.
-"""
+        """Nearly the inverse of the second derivative plus the penalty ``[b]``, for rotated weights ``[b, 1, r]``."""
         low = rotation.z_low.dtype
         return Diagonal(1 / (diagonal(self.curve.to(low).unsqueeze(1), self.total.to(low).unsqueeze(1), rotation) + penalty[:, None, None]))
 

@@ -10,6 +10,7 @@ import functools
 
 import torch
 
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Rotation:
     """Activations ``X [n, d]`` in the coordinates in which they are uncorrelated.

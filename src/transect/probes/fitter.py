@@ -43,7 +43,7 @@ class Fitter(BaseEstimator, abc.ABC):
     def penalty(self, strength: float) -> float:
         """A number that grows with regularization, for a strength."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Fitter":  # noqa: N803 - scikit-learn's name
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Fitter":
         """Fit to rows ``X [n, d]`` and labels ``y [n]``; ``sample_weight [n]`` counts rows more or less than once.
 
         Raises:
@@ -54,12 +54,12 @@ class Fitter(BaseEstimator, abc.ABC):
         weight = read_weights(sample_weight, rows)
         return self._finish(rows, targets, classes, weight, was_torch=isinstance(X, torch.Tensor))
 
-    def decision_function(self, X: Any) -> Any:  # noqa: N803
+    def decision_function(self, X: Any) -> Any:
         """Scores ``[n]`` (two classes: above 0 is the second; a number: the prediction), or ``[n, k]``."""
         scores = self._scores(X)
         return scores if isinstance(X, torch.Tensor) else scores.numpy()
 
-    def predict(self, X: Any) -> Any:  # noqa: N803
+    def predict(self, X: Any) -> Any:
         """The label of each row ``[n]``: a tensor where a tensor was given and the labels are numbers, else a numpy array."""
         scores = self._scores(X)
         if self.readout_.classes is None:
@@ -69,11 +69,11 @@ class Fitter(BaseEstimator, abc.ABC):
             return torch.as_tensor(self.classes_, device=best.device)[best]
         return self.classes_[best.cpu().numpy()]
 
-    def _read(self, X: Any) -> torch.Tensor:  # noqa: N803
+    def _read(self, X: Any) -> torch.Tensor:
         check_is_fitted(self, "readout_")
         return read_rows(self, X, reset=False)
 
-    def _scores(self, X: Any) -> torch.Tensor:  # noqa: N803
+    def _scores(self, X: Any) -> torch.Tensor:
         rows = self._read(X)
         return self.readout_.scores(rows)
 
@@ -81,7 +81,9 @@ class Fitter(BaseEstimator, abc.ABC):
         del y
         return False
 
-    def _finish(self, rows: torch.Tensor, targets: torch.Tensor, classes: np.ndarray | None, weight: torch.Tensor, *, was_torch: bool) -> "Fitter":
+    def _finish(
+        self, rows: torch.Tensor, targets: torch.Tensor, classes: np.ndarray | None, weight: torch.Tensor, *, was_torch: bool
+    ) -> "Fitter":
         if classes is not None and len(classes) < 2:
             raise InputError(
                 f"expected at least two classes, got one class only: all {len(rows)} labels are {classes.tolist()[0]!r}. "
@@ -90,7 +92,9 @@ class Fitter(BaseEstimator, abc.ABC):
         rotation = Rotation.of(rows, weight)
         strength = None
         if self.strength is not None and isinstance(getattr(self, self.strength), Real):
-            strength = torch.tensor([self.scaled(float(getattr(self, self.strength)), rotation.scale)], dtype=rotation.z.dtype, device=rows.device)
+            strength = torch.tensor(
+                [self.scaled(float(getattr(self, self.strength)), rotation.scale)], dtype=rotation.z.dtype, device=rows.device
+            )
         problems = Problems(
             targets=targets.unsqueeze(0), weight=weight.unsqueeze(0), strength=strength, classes=0 if classes is None else len(classes)
         )

@@ -41,7 +41,7 @@ class LDA(ClassFitter):
     def __init__(self, *, shrinkage: float | Literal["auto"] = "auto") -> None:
         self.shrinkage = shrinkage
 
-    def predict_proba(self, X: Any) -> Any:  # noqa: N803
+    def predict_proba(self, X: Any) -> Any:
         """Probabilities ``[n, classes]`` of rows ``X [n, d]``."""
         return self._probabilities(X)
 

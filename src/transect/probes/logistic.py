@@ -11,7 +11,6 @@ factorisation of the rows serves every fold, strength, labelling and resample (s
 import warnings
 from typing import Any, ClassVar
 
-import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from transect.errors import InputError
@@ -42,12 +41,12 @@ class Logistic(ClassFitter):
     strengths: ClassVar[tuple[float, ...]] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4)
     link: ClassVar[Link] = "logistic"
 
-    def __init__(self, C: float = 1.0, *, tol: float = 1e-4, max_iter: int = 100) -> None:  # noqa: N803 - scikit-learn's name
+    def __init__(self, C: float = 1.0, *, tol: float = 1e-4, max_iter: int = 100) -> None:
         self.C = C
         self.tol = tol
         self.max_iter = max_iter
 
-    def predict_proba(self, X: Any) -> Any:  # noqa: N803
+    def predict_proba(self, X: Any) -> Any:
         """Probabilities ``[n, classes]`` of rows ``X [n, d]``."""
         return self._probabilities(X)
 

@@ -65,7 +65,7 @@ def naive_ridge(x: np.ndarray, y: np.ndarray, *, alpha: float, weight: np.ndarra
 
 
 # The letter is scikit-learn's.
-def naive_logistic(x: np.ndarray, codes: np.ndarray, *, C: float, weight: np.ndarray | None = None) -> Naive:  # noqa: N803
+def naive_logistic(x: np.ndarray, codes: np.ndarray, *, C: float, weight: np.ndarray | None = None) -> Naive:
     """`Logistic`: Newton's method with the whole second derivative and halved steps, until no step helps."""
     w = _ones(x, weight)
     classes = int(codes.max()) + 1
@@ -91,7 +91,7 @@ def naive_logistic(x: np.ndarray, codes: np.ndarray, *, C: float, weight: np.nda
     return Naive(theta[:, :-1], bias)
 
 
-def naive_objective(found: Naive, x: np.ndarray, codes: np.ndarray, *, C: float, weight: np.ndarray | None = None) -> float:  # noqa: N803
+def naive_objective(found: Naive, x: np.ndarray, codes: np.ndarray, *, C: float, weight: np.ndarray | None = None) -> float:
     """What `Logistic` minimises, ``|W|^2 / 2 + C sum_i weight_i loss_i``, at given weights and biases, whoever found them."""
     wide = np.hstack([x, np.ones((len(x), 1))])
     theta = np.hstack([found.weight, found.bias[:, None]]).ravel()

@@ -81,7 +81,7 @@ class Ridge(Fitter):
         return strength
 
     @available_if(_scores_classes)
-    def decision_function(self, X: Any) -> Any:  # noqa: N803
+    def decision_function(self, X: Any) -> Any:
         """Scores ``[n]`` or ``[n, k]`` of classes; numbers have `predict` only."""
         return super().decision_function(X)
 
@@ -94,7 +94,7 @@ class Ridge(Fitter):
             tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
         return tags
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R2 for numbers; the share of rows predicted right for classes."""
         predicted = self.predict(X)
         predicted = predicted.detach().cpu().numpy() if isinstance(predicted, torch.Tensor) else predicted

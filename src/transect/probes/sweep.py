@@ -94,7 +94,9 @@ def sweep(
         finite = torch.isfinite(x).all(1)
         if not finite.all():
             bad = int(used[(~finite).nonzero()[0].cpu()])
-            raise InputError(f"{site} holds NaN or inf in row {bad} ({int((~finite).sum())} such rows); capture again in a wider dtype, or drop them.")
+            raise InputError(
+                f"{site} holds NaN or inf in row {bad} ({int((~finite).sum())} such rows); capture again in a wider dtype, or drop them."
+            )
         rotation = Rotation.of(x)
         problems = plan.problems(rotation)
         solution = _solve(fitter, rotation, problems)
@@ -184,7 +186,9 @@ class _Plan:
                 seen = np.unique(codes[(fold_of >= 0) & (fold_of != name)])
                 if len(seen) < len(classes):
                     missing = [classes[code] for code in range(len(classes)) if code not in seen]
-                    raise InputError(f"without fold {name} no row has the label {missing[0]!r}; use fewer folds, or bring more groups of that label.")
+                    raise InputError(
+                        f"without fold {name} no row has the label {missing[0]!r}; use fewer folds, or bring more groups of that label."
+                    )
         own: tuple[float | None, ...] = tuple(fitter.strengths if strengths is None else strengths) if fitter.strength else (None,)
         return cls(codes=codes, folds=fold_of, rows=rows, names=names, strengths=own, classes=classes)
 

@@ -297,7 +297,7 @@ def _refused(message: str, kind: type[Exception], *, says: str = "") -> Iterator
     try:
         yield
     except kind as error:
-        _must(says in str(error), f"{message.split(':')[0]}: the error does not say {says!r}: {error}")
+        _must(says in str(error), f"{message.split(':', maxsplit=1)[0]}: the error does not say {says!r}: {error}")
     except Exception as error:
         raise AssertionError(f"{message}, or fails with {type(error).__name__} instead of {kind.__name__}: {error}") from error
     else:
