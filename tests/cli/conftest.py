@@ -1,6 +1,7 @@
 """A tiny model and tables on disk, as a user has them."""
 
 import csv
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +24,7 @@ def model_folder(tmp_path_factory):
 def tables(in_tmp):
     """train.csv and ood.parquet in the working directory, with the columns of the README's example."""
     cities, elements = read_table("cities"), read_table("elements")
-    with open("train.csv", "w", newline="", encoding="utf-8") as file:
+    with Path("train.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["statement", "is_true", "city"])
         writer.writerows(zip(cities.texts[:160], cities.labels[:160].tolist(), cities.groups[:160], strict=True))

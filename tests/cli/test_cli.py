@@ -28,7 +28,9 @@ def fails(monkeypatch, capsys, *arguments):
 def finished(tmp_path_factory, model_folder):
     """A finished run, for the commands that read one."""
     folder = tmp_path_factory.mktemp("run") / "elements"
-    result = run("probe", "--model", model_folder, "--data", "elements", "--test", "neg_elements", "--controls", "untrained", "--out", folder)
+    result = run(
+        "probe", "--model", model_folder, "--data", "elements", "--test", "neg_elements", "--controls", "untrained", "--out", folder
+    )
     assert result.exit_code == 0
     return folder
 
@@ -154,7 +156,10 @@ def test_joint_training_says_what_changed(model_folder, in_tmp):
     report = json.loads((in_tmp / "joint" / "report.json").read_text())
     assert report["data"]["train"]["name"] == "elements+neg_elements"
     assert sum("alone" in note for note in report["notes"]) == 2
-    assert {(pair["train"], pair["test"]) for pair in report["transfer"]} >= {("elements", "neg_elements"), ("elements+neg_elements", "elements")}
+    assert {(pair["train"], pair["test"]) for pair in report["transfer"]} >= {
+        ("elements", "neg_elements"),
+        ("elements+neg_elements", "elements"),
+    }
 
 
 def test_help_names_every_command():

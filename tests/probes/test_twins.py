@@ -107,7 +107,7 @@ def test_ledoit_wolf(shape):
 @pytest.mark.parametrize("alpha", [1e-6, 1.0, 1e4])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_ridge(shape, alpha, kind):
-    x, codes = data(shape, 2)
+    x, _ = data(shape, 2)
     y = x @ np.linspace(-1, 1, x.shape[1]) + np.sin(np.arange(len(x)))
     w = weights(kind, len(x))
     probe = Ridge(alpha=alpha).fit(x, y, w)

@@ -27,6 +27,8 @@ FORCING = 0.1
 """The Newton equations are solved at least to this fraction of the step."""
 FINEST_FORCING = 1e-4
 """And at most to this one, which float32 still reaches."""
+LEAST_SIZE = 1e-4
+"""What the weights count for at least when what is left is compared with them; in the norm of the penalty."""
 LINE_TRIALS = 12
 """Trial step lengths at most; one is the rule near the end."""
 LINE_FLATNESS = 0.1
@@ -80,12 +82,15 @@ class _State:
 
     def select(self, keep: torch.Tensor) -> "_State":
         return _State(
-            **{field.name: _pick(getattr(self, field.name), keep) for field in dataclasses.fields(self)},
+            index=self.index[keep],
+            loss=self.loss.select(keep),
+            penalty=self.penalty[keep],
+            weight=self.weight[keep],
+            intercept=self.intercept[keep],
+            margins=self.margins[keep],
+            at=self.at.select(keep),
+            reach=self.reach[keep],
         )
-
-
-def _pick(part: object, keep: torch.Tensor) -> object:
-    return part[keep] if isinstance(part, torch.Tensor) else part.select(keep)  # type: ignore[attr-defined]
 
 
 @torch.no_grad()
@@ -146,7 +151,9 @@ def _step(state: _State, rotation: Rotation, tol: float) -> torch.Tensor:
     """One Newton step of every problem, in place; True for those it completes."""
     rows, penalty = rotation.z, state.penalty
     curvature = state.at.free_intercepts()
-    settle = curvature.settle(state.at.slope.sum(-1))
+    drift = state.at.slope.sum(-1)
+    settle = curvature.settle(drift)
+    settling = -(drift * settle).sum(-1)  # what the intercepts alone add to the square of the step's length
     slope = state.at.slope + curvature.times(settle.unsqueeze(-1).expand_as(state.at.slope))
     target = -(backward(rows, slope) + penalty[:, None, None] * state.weight)
     step, unsolved, length = solve_equations(
@@ -168,10 +175,12 @@ def _step(state: _State, rotation: Rotation, tol: float) -> torch.Tensor:
     counted = (state.loss.weight > 0).unsqueeze(1)
     state.reach = (change * counted).abs().amax((1, 2)) * amount
     bend = torch.expm1(state.reach.clamp(max=5)) / 2 + (amount - 1).abs()
-    left = unsolved + length * bend
+    left = unsolved + (length.square() + settling.clamp_min(0)).sqrt() * bend
     # Rounding leaves this much of any answer undecided, however small the tolerance.
     tol = max(tol, 8 * torch.finfo(rows.dtype).eps)
-    return left <= tol * (penalty * dot(state.weight, state.weight)).sqrt() + torch.finfo(rows.dtype).tiny
+    # Where the weights are zero nothing is small beside them; half the square of what is left is what the objective can still
+    # gain, and the mean loss is of the order of one.
+    return left <= tol * (penalty * dot(state.weight, state.weight)).sqrt().clamp_min(LEAST_SIZE)
 
 
 def _line(state: _State, step: torch.Tensor, change: torch.Tensor) -> torch.Tensor:

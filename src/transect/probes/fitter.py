@@ -65,9 +65,10 @@ class Fitter(BaseEstimator, abc.ABC):
         if self.readout_.classes is None:
             return scores if isinstance(X, torch.Tensor) else scores.numpy()
         best = (scores > 0).long() if scores.ndim == 1 else scores.argmax(-1)
-        if isinstance(X, torch.Tensor) and self.classes_.dtype.kind in "biuf":
-            return torch.as_tensor(self.classes_, device=best.device)[best]
-        return self.classes_[best.cpu().numpy()]
+        classes = np.asarray(self.classes_)
+        if isinstance(X, torch.Tensor) and classes.dtype.kind in "biuf":
+            return torch.as_tensor(classes, device=best.device)[best]
+        return classes[best.cpu().numpy()]
 
     def _read(self, X: Any) -> torch.Tensor:
         check_is_fitted(self, "readout_")

@@ -99,7 +99,8 @@ class LDA(ClassFitter):
 def ledoit_wolf(rows: torch.Tensor, covariance: torch.Tensor, weight: torch.Tensor, *, count: float, width: int) -> float:
     """Ledoit and Wolf's shrinkage for centred rows ``[n, r]`` of a space of ``width`` dimensions, and weights that sum to one.
 
-    ``count`` is how many rows there are, that is, what their weights summed to. ``b / d`` with ``d = |S - mu I|^2`` and ``b`` the mean over rows of ``|x x' - S|^2 / n``, at most ``d``.
+    ``count`` is how many rows there are, that is, what their weights summed to. ``b / d`` with ``d = |S - mu I|^2`` and ``b`` the
+    mean over rows of ``|x x' - S|^2 / n``, at most ``d``.
     """
     square = covariance.square().sum()
     level = covariance.diagonal().sum() / width

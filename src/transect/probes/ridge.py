@@ -81,7 +81,7 @@ class Ridge(Fitter):
         return strength
 
     @available_if(_scores_classes)
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - scikit-learn's way to hide it for numbers
         """Scores ``[n]`` or ``[n, k]`` of classes; numbers have `predict` only."""
         return super().decision_function(X)
 

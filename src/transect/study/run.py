@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from transect import probes
 from transect._progress import progress
 from transect.capture import Activations, capture
 from transect.data import Table, audit, read_table
@@ -160,7 +161,8 @@ def fitter_named(name: str) -> Fitter:
         >>> fitter_named("Ridge")
         Ridge()
     """
-    known: dict[str, type[Fitter]] = {fitter.__name__: fitter for fitter in (MeanDifference, LDA, Logistic, Ridge)}
+    public = [getattr(probes, exported) for exported in probes.__all__]
+    known = {value.__name__: value for value in public if isinstance(value, type) and issubclass(value, Fitter) and value is not Fitter}
     if name not in known:
         raise InputError(f"there is no probe {name!r}: {near_matches(name, known)}")
     return known[name]()

@@ -44,7 +44,7 @@ class Settings:
     verify: int = 0
     folds: int = 5
     test_fraction: float = 0.3
-    controls: tuple[Control, ...] = ()
+    controls: tuple[str, ...] = ()
     compare: bool = True
     permutations: int = 200
     directions: int = 200

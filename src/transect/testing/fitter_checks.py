@@ -136,7 +136,13 @@ class _Check:
         return x, codes
 
     def fit(self, x: Any, y: Any, weight: Any = None) -> Fitter:
-        return clone(self.fitter).fit(x, y, weight)
+        return self.fresh().fit(x, y, weight)
+
+    def fresh(self) -> Fitter:
+        copy = clone(self.fitter)
+        if not isinstance(copy, Fitter):
+            raise TypeError(f"expected a Fitter, got {type(copy).__name__}.")
+        return copy
 
     def scores(self, fitted: Fitter, x: np.ndarray) -> np.ndarray:
         return fitted.readout_.scores(torch.from_numpy(x)).numpy()
@@ -149,7 +155,7 @@ class _Check:
         x, y = self.data()
         weight = np.ones(len(x))
         copies = [part.copy() for part in (x, y, weight)]
-        fitter = clone(self.fitter)
+        fitter = self.fresh()
         settings = fitter.get_params()
         state, old_state = torch.get_rng_state(), np.random.get_state()  # noqa: NPY002 - it must be left alone, so it is looked at
         modes = torch.is_grad_enabled(), torch.get_default_dtype()
@@ -166,7 +172,7 @@ class _Check:
 
     def repeats(self) -> None:
         x, y = self.data()
-        once, fitter = self.fit(x, y), clone(self.fitter)
+        once, fitter = self.fit(x, y), self.fresh()
         fitter.fit(*self.data(seed=1, d=4))
         twice = fitter.fit(x, y)
         _must(torch.equal(once.readout_.weight, twice.readout_.weight), "purity: fitting again gives other numbers")
