@@ -122,15 +122,14 @@ def speed(model: Model, texts: Sequence[str], rounds: int, peers_python: str | N
     print(f"{'':64}{'tokens/s':>10}{'of limit':>10}")
     for contestant, times in seconds.items():
         print(f"{contestant:64}{n_tokens / statistics.median(times):10.0f}{ratio(limit, times):10.2f}")
-    if peers_python:
-        peer = transformer_lens(model, texts[: max(32, len(texts) // 10)], peers_python)
-        if peer:
-            print(f"{'TransformerLens run_with_cache, batch 32':64}{peer:10.0f}{peer * statistics.median(limit) / n_tokens:10.2f}")
+    peer = transformer_lens(model, texts[: max(32, len(texts) // 10)], peers_python) if peers_python else None
+    if peer:
+        print(f"{'TransformerLens run_with_cache, batch 32':64}{peer:10.0f}{peer * statistics.median(limit) / n_tokens:10.2f}")
     print()
     verdict("every layer against the limit", ratio(limit, every), 0.95)
     verdict("every layer against the usual loop", ratio(loop, every), 1.7)
     verdict("layers[6] against every layer", ratio(every, six), 2.2)
-    if peers_python and peer:
+    if peer:
         verdict("every layer against TransformerLens", n_tokens / statistics.median(every) / peer, 5.0)
 
 

@@ -37,6 +37,7 @@ def test_among_equals_the_middle_strength_then_the_shallower_site():
     chosen = choose(scores, labels, folds, strengths=(1.0, 10.0, 0.1))
     assert (chosen.site, chosen.strength) == (1, 0)  # 1.0 is the middle one
     assert chosen.at_edge == ()
+    assert chosen.strength_at.tolist() == [0, 0, 0, 0]
     assert "nearest the middle of those tried, then the shallower site" in chosen.rule
     scores[1, 0] = 0  # the shallowest good site is good at an edge only: a deeper one with the middle strength wins
     chosen = choose(scores, labels, folds, strengths=(1.0, 10.0, 0.1))

@@ -29,6 +29,7 @@ class Choice:
     Args:
         site: index of the site.
         strength: index of the strength.
+        strength_at: ``[s]``, the index of the strength that is best at each site, by the same preference among equals.
         validation: mean over folds of the metric at the choice.
         table: ``[s, c]``, the same for every site and strength.
         per_fold: ``[s, c, f]``; NaN in a fold where the metric is undefined.
@@ -39,6 +40,7 @@ class Choice:
 
     site: int
     strength: int
+    strength_at: Ints
     validation: float
     table: Floats
     per_fold: Floats
@@ -108,6 +110,7 @@ def choose(
     return Choice(
         site=site,
         strength=strength,
+        strength_at=_strength_at(table, order, n_sites),
         validation=float(table[best]),
         table=table.reshape(n_sites, n_strengths),
         per_fold=per_fold.reshape(n_sites, n_strengths, len(names)),
@@ -226,6 +229,14 @@ def _nanmean(per_fold: Floats) -> Floats:
     present = np.isfinite(per_fold)
     with np.errstate(invalid="ignore"):
         return np.where(present, per_fold, 0.0).sum(axis=1) / present.sum(axis=1)
+
+
+def _strength_at(table: Floats, order: Ints, n_sites: int) -> Ints:
+    """The best strength ``[s]`` of each site, for values ``[s * c]`` and the order in which equals are preferred."""
+    n_strengths = len(table) // n_sites
+    values = np.round(table, _DIGITS)
+    at_site = [order[order // n_strengths == site] for site in range(n_sites)]
+    return np.array([mine[values[mine].argmax()] % n_strengths for mine in at_site])
 
 
 def _preferred_first(n_sites: int, strengths: Sequence[float], *, simplest: bool) -> Ints:

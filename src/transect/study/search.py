@@ -80,8 +80,7 @@ def search(
     fits = sweep(activations, part.targets, folds=folds, fitter=fitter, classes=part.table.classes, advance=advance)
     rows = part.development
     choice = choose(fits.scores[:, :, rows], part.targets[rows], folds[rows], strengths=fits.penalties, kind=judge.kind)
-    best = {site: int(np.argmax(np.round(choice.table[index], 9))) for index, site in enumerate(fits.sites)}
-    best[fits.sites[choice.site]] = choice.strength
+    best = dict(zip(fits.sites, choice.strength_at.tolist(), strict=True))
     readouts = {site: fits.readout(site, strength) for site, strength in best.items()}
     return Search(
         fitter=fitter,
