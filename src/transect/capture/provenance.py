@@ -1,7 +1,6 @@
 """What is written beside activations: what they are of, under which conditions, and how it went."""
 
 import functools
-import importlib.metadata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -62,6 +61,8 @@ def _short(value: Any) -> str:
 
 @functools.cache  # looking versions up reads files
 def _versions() -> Mapping[str, str]:
+    import importlib.metadata
+
     found = {}
     for name in ("transect", "torch", "transformers", "safetensors"):
         try:

@@ -79,8 +79,8 @@ def capture(
         sites: names of places, such as ``layers[12]``, ``layers[4:8].mlp.out`` or ``embed`` (see `transect.sites`).
         tokens: the token rule, such as ``last``, ``mean`` or ``all``. Sites with one vector per example take ``last`` only.
         store: a folder to write, instead of keeping everything in memory. Memory then does not grow with the number of
-            texts. Killed at any moment, the same call goes on where it was and ends with the same bits; a store that is
-            complete is opened and nothing is run.
+            texts. Killed at any moment, the same call on the same machine goes on where it was and ends with the same bits; a
+            store that is complete is opened and nothing is run.
         resume: False refuses a store that exists already.
         chat: write each text as one user turn of the chat template. Tables of conversations need no such request.
         truncate: cut texts longer than the model's context at the end, and count them, instead of refusing them.
