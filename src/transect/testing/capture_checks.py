@@ -23,7 +23,7 @@ def check_capture(
     *,
     capture: CaptureFunction = capture,
     sites: Sequence[str] | None = None,
-    batch_tokens: int = 48,
+    batch_tokens: int = 16,
     atol: float = 1e-5,
 ) -> None:
     """Check that capturing from a model gives what each example alone would give, and leaves no trace.
