@@ -279,8 +279,12 @@ def _verdict(gathered: Gathered, test: records.Scores) -> Verdict:
 
 def _notes(gathered: Gathered) -> tuple[str, ...]:
     notes = [
-        f"{gathered.found.choice.left_out} of {gathered.settings.folds} folds hold one class only and took no part in choosing."
+        f"{gathered.found.choice.left_out} of {gathered.settings.folds} folds lack a class and took no part in choosing."
         for _ in range(bool(gathered.found.choice.left_out))
+    ]
+    slow = [found for found in (gathered.found, *gathered.others) if found.fits.unconverged]
+    notes += [
+        f"{found.fits.unconverged} fits of {found.name} did not meet their tolerance; their scores count all the same." for found in slow
     ]
     missing = {part.name for part in gathered.parts.tests} - {pair.test for pair in _main_transfers(gathered)}
     notes += [

@@ -124,7 +124,7 @@ def random_direction(found: Search, activations: torch.Tensor, part: Part, judge
     width, outputs = found.readout.width, len(found.readout.bias)
     drawn = random_directions(width, directions=settings.directions * outputs, seed=settings.seed)
     scores = activations[part.test].double().cpu().numpy() @ drawn.T
-    shaped = scores.reshape(len(scores), settings.directions, outputs).squeeze(-1)
+    shaped = scores if outputs == 1 else scores.reshape(len(scores), settings.directions, outputs)
     targets = np.broadcast_to(part.targets[part.test][:, None], (len(scores), settings.directions))
     null = np.array(_columns(shaped, targets, judge))
     return Control(
