@@ -11,7 +11,7 @@ from transect.study import Settings, probe
 from transect.testing import tiny
 
 QUICK = Settings(permutations=20, refits=20, directions=20, resamples=200)
-WORDS = "river stone lamp tiger cloud paper green table music water".split()
+WORDS = ["river", "stone", "lamp", "tiger", "cloud", "paper", "green", "table", "music", "water"]
 
 
 def rows(label_of, n=120):
