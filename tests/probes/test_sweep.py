@@ -144,3 +144,12 @@ def test_a_resample_without_a_class_is_refused():
     for fitter in (Logistic(), LDA()):
         with pytest.raises(InputError, match="fit 1 of 2 has none of class 1"):
             resampled_scores(fitter, x, np.stack([codes] * 2, 1), x, weights=weights, regularization=0.5, classes=(0, 1))
+
+
+def test_at_a_site_where_nothing_varies_the_score_is_the_log_odds_of_the_classes():
+    codes = (np.arange(100) % 5 == 0).astype(np.int64)  # 20 of 100 are positive: the intercept has to move, the weights must not
+    found = sweep({"flat": torch.full((100, 4), 7.0)}, codes, folds=np.arange(100) // 5 % 4, fitter=Logistic(), classes=(0, 1))
+    np.testing.assert_allclose(found.scores, np.log(0.25), rtol=1e-4)
+    for at in range(len(found.strengths)):
+        assert found.readout("flat", at).weight.abs().max() < 1e-6
+        assert found.unconverged == 0
