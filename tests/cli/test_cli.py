@@ -139,6 +139,12 @@ def test_a_probe_is_not_used_on_another_model_unless_forced(finished, model_fold
     assert run("score", "--probe", finished / "probe.safetensors", "--model", other, "--force", "Yes.").exit_code == 0
 
 
+def test_a_probe_of_plain_texts_is_not_used_on_chats(finished, model_folder, monkeypatch, capsys):
+    code, said = fails(monkeypatch, capsys, "score", "--probe", finished / "probe.safetensors", "--model", model_folder, "--chat", "Yes.")
+    assert code == 2
+    assert "fitted to plain texts" in said
+
+
 def test_a_stopped_run_is_resumed_and_ends_alike(finished, model_folder, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(finished, copy)

@@ -10,7 +10,7 @@ import torch
 from transect._files import write_text
 from transect.capture import capture
 from transect.data import Table
-from transect.errors import InputError
+from transect.errors import InputError, MismatchError
 from transect.linear import Readout
 from transect.models import Model
 
@@ -80,19 +80,25 @@ def score_texts(
         model: the model it was fitted on.
         texts: what to score; labels are not needed.
         per_token: score every token instead of the tokens that the probe's own rule reads.
-        chat: wrap each text in the tokenizer's chat template.
+        chat: wrap each text in the tokenizer's chat template; a probe that was fitted so is scored so without being asked.
         truncate: cut texts longer than the model's context instead of refusing them.
         force: score although the probe was fitted on another model.
         shown: show a progress bar; None shows it on a terminal.
 
     Raises:
-        MismatchError: the probe was fitted on another model, or reads another width.
+        MismatchError: the probe was fitted on another model or without the chat template, or reads another width.
         InputError: the probe does not say where it reads.
     """
     site, rule = readout.origin.site, readout.origin.tokens
     if site is None or rule is None:
         raise InputError("this probe does not know its site and token rule; fit it with transect.probe, or set its origin.")
     readout.origin.check_model(model.fingerprint, force=force)
+    fitted_in_chat = bool(readout.origin.settings.get("chat", False))
+    if chat and not fitted_in_chat and not force:
+        raise MismatchError(
+            "this probe was fitted to plain texts, so texts in the chat template would mean nothing to it. Leave out --chat, or force it."
+        )
+    chat = chat or fitted_in_chat
     acts = capture(model, texts, sites=site, tokens="all" if per_token else rule, chat=chat, truncate=truncate, progress=shown)
     x = acts[site]
     scores = readout.scores(x)
