@@ -12,8 +12,11 @@ import pytest
 import transect
 
 SOURCE = Path(transect.__file__).parent
-ROOMS = ("errors", "_files", "_progress", "sites", "models", "data", "capture", "linear", "probes", "measure", "report", "study", "cli")
-BLIND_TO_MODELS = {"linear", "probes", "measure"}
+ROOMS = (
+    "errors", "_files", "_progress", "sites", "models", "data", "capture", "linear", "probes", "measure", "decide", "intervene", "report",
+    "study", "cli",
+)  # fmt: skip
+BLIND_TO_MODELS = {"linear", "probes", "measure", "decide"}
 FILES = sorted(SOURCE.rglob("*.py"))
 PACKAGES = sorted({module.name for module in pkgutil.walk_packages([str(SOURCE)], "transect.") if module.ispkg} | {"transect"})
 
@@ -65,7 +68,8 @@ def test_every_name_in_all_exists_once_and_is_documented(name):
 
 def test_star_names_of_the_package_are_few():
     assert set(transect.__all__) <= {
-        "Activations", "Model", "Readout", "Table", "capture", "errors", "load", "measure", "probe", "probes", "read_table", "testing", "untrained",
+        "Activations", "Model", "Readout", "Table", "capture", "capture_generated", "certify", "decide", "errors", "load", "measure", "monitor",
+        "probe", "probes", "read_table", "stress", "testing", "untrained",
     }  # fmt: skip
 
 
