@@ -4,7 +4,8 @@
     ├── InputError          a value the caller gave cannot be used          (also a ValueError)
     │   ├── TableError      a file or table of labelled text
     │   ├── SiteError       a place in a model that does not exist there
-    │   └── TokenRuleError  a token rule that cannot be read or applied
+    │   ├── TokenRuleError  a token rule that cannot be read or applied
+    │   └── SampleSizeError too few examples to promise what was asked for; says how many it takes
     ├── ModelError          a model that cannot be loaded or understood
     ├── MismatchError       two things that do not belong together, such as a probe and another model
     ├── StoreError          a file or store of ours that is damaged, foreign or already there
@@ -35,6 +36,21 @@ class SiteError(InputError):
 
 class TokenRuleError(InputError):
     """A token rule cannot be read, or selects nothing in a text."""
+
+
+class SampleSizeError(InputError):
+    """Too few examples to promise what was asked for.
+
+    Args:
+        message: what was asked for, what came, and how many it takes.
+        needed: the smallest number of independent examples that could do.
+        got: how many there are.
+    """
+
+    def __init__(self, message: str, *, needed: int, got: int) -> None:
+        super().__init__(message)
+        self.needed = needed
+        self.got = got
 
 
 class ModelError(TransectError):
