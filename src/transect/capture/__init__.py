@@ -2,6 +2,7 @@
 
 from transect.capture.activations import Activations
 from transect.capture.layout import is_store
+from transect.capture.outputs import NextToken, TokenLosses, next_token, token_losses
 from transect.capture.run import capture
 
-__all__ = ["Activations", "capture", "is_store"]
+__all__ = ["Activations", "NextToken", "TokenLosses", "capture", "is_store", "next_token", "token_losses"]

@@ -45,6 +45,39 @@ def naive_capture(
     return {name: torch.cat(rows) for name, rows in found.items()}
 
 
+def naive_logits(model: Model, data: Data, *, chat: bool = False) -> list[torch.Tensor]:
+    """All logits ``[t, v]`` of each text, from the whole model, in float32; what `transect.capture.outputs` reads without keeping.
+
+    Examples:
+        >>> from transect.testing.tiny import tiny
+        >>> [logits.shape for logits in naive_logits(tiny("llama"), ["Yes", "It is"])]
+        [torch.Size([2, 384]), torch.Size([4, 384])]
+    """
+    examples = read_examples(model, data, parse_tokens("last"), chat=chat, truncate=False)
+    with untouched(model.module) as overwrites:
+        found = []
+        for row in range(len(examples)):
+            with overwrites if row == 0 or overwrites.any else contextlib.nullcontext():
+                found.append(model.module(_example(examples, row).to(model.device)).logits[0].float().cpu())
+    return found
+
+
+def naive_token_losses(model: Model, data: Data, *, chat: bool = False) -> list[torch.Tensor]:
+    """Negative log-likelihood in nats of each token of each text after its first, ``[t - 1]`` each.
+
+    Examples:
+        >>> from transect.testing.tiny import tiny
+        >>> [losses.shape for losses in naive_token_losses(tiny("llama"), ["Yes", "It is"])]
+        [torch.Size([1]), torch.Size([3])]
+    """
+    examples = read_examples(model, data, parse_tokens("last"), chat=chat, truncate=False)
+    found = []
+    for row, logits in enumerate(naive_logits(model, data, chat=chat)):
+        following = _example(examples, row)[0, 1:]
+        found.append(-torch.log_softmax(logits, dim=-1)[torch.arange(len(following)), following])
+    return found
+
+
 def _whole(model: Model, places: Sequence[Place], value: torch.Tensor) -> dict[str, torch.Tensor]:
     """The whole tensor at each place for one example."""
     kept: dict[str, torch.Tensor] = {}

@@ -46,6 +46,12 @@ _CPU = Budget(tokens=512, patience=32)
 _ACCELERATOR = Budget(tokens=16384, patience=2048)
 
 
+def budget_for(model: Model, batch_tokens: int | None) -> Budget:
+    """The budget for the device a model is on; `batch_tokens`, where given, is the most tokens in a batch instead."""
+    budget = _ACCELERATOR if model.device.type not in ("cpu", "meta") else _CPU
+    return budget if batch_tokens is None else dataclasses.replace(budget, tokens=batch_tokens)
+
+
 def capture(
     model: Model,
     data: Data,
@@ -111,9 +117,7 @@ def capture(
     if verify < 0:
         raise InputError(f"verify counts texts, got {verify}; give 0 or more.")
     rule = parse_tokens(tokens)
-    budget = _ACCELERATOR if model.device.type not in ("cpu", "meta") else _CPU
-    if batch_tokens is not None:
-        budget = dataclasses.replace(budget, tokens=batch_tokens)
+    budget = budget_for(model, batch_tokens)
     places = resolve_sites(model.structure, sites)
     examples = read_examples(model, data, rule, chat=chat, truncate=truncate)
     wanted = _read_dtype(dtype)
