@@ -3,5 +3,6 @@
 from transect.linear.direction import Direction
 from transect.linear.origin import Origin
 from transect.linear.readout import Readout
+from transect.linear.subspace import Subspace
 
-__all__ = ["Direction", "Origin", "Readout"]
+__all__ = ["Direction", "Origin", "Readout", "Subspace"]

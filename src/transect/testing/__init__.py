@@ -2,6 +2,7 @@
 
 from transect.testing.capture_checks import check_capture
 from transect.testing.fitter_checks import all_fitters, check_fitter, check_readout
+from transect.testing.subspace_checks import check_subspace
 from transect.testing.tiny import FAMILIES, tiny, tiny_chat_tokenizer, tiny_tokenizer
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "check_capture",
     "check_fitter",
     "check_readout",
+    "check_subspace",
     "tiny",
     "tiny_chat_tokenizer",
     "tiny_tokenizer",
