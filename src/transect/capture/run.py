@@ -42,7 +42,7 @@ class Budget:
 
 
 # A batch must fill the device; more than that costs memory and wins nothing.
-_CPU = Budget(tokens=512, patience=32)
+_CPU = Budget(tokens=2048, patience=96)
 _ACCELERATOR = Budget(tokens=16384, patience=2048)
 
 

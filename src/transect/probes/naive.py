@@ -91,6 +91,44 @@ def naive_logistic(x: np.ndarray, codes: np.ndarray, *, C: float, weight: np.nda
     return Naive(theta[:, :-1], bias)
 
 
+def naive_nullspace(
+    x: np.ndarray, codes: np.ndarray, x_eval: np.ndarray, *, regularization: float, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`nullspace_steps`: project the rows, fit from nothing, again and again. Directions ``[steps, d]`` and scores ``[steps, m]``."""
+    middle = x.mean(0)
+    rows, rest = x - middle, x_eval - middle
+    alpha, sign = regularization * (rows**2).mean(), 2.0 * codes - 1
+    directions = []
+    for _ in range(steps):
+        # Ridge in its dual form, for the normal equations of `naive_ridge` lose digits that later steps need.
+        weight = rows.T @ np.linalg.solve(rows @ rows.T + alpha * np.eye(len(rows)), sign - sign.mean())
+        directions.append(weight / np.linalg.norm(weight))
+        basis = np.linalg.qr(np.stack(directions, 1))[0]
+        rows = (x - middle) - (x - middle) @ basis @ basis.T
+    return np.stack(directions), np.stack(directions) @ rest.T
+
+
+def naive_subspace_scores(x: np.ndarray, y: np.ndarray, x_eval: np.ndarray, *, rank: int) -> np.ndarray:
+    """`subspace_scores` of one labelling ``y [n]`` at one rank: partial least squares by deflation (Wold 1975), scores ``[m]``."""
+    middle = x.mean(0)
+    rows, target = x - middle, y - y.mean()
+    weights, loads, regress = [], [], []
+    for _ in range(rank):
+        pull = rows.T @ target
+        if np.linalg.norm(pull) <= 1e-9 * np.linalg.norm((x - middle).T @ (y - y.mean())):
+            break
+        weight = pull / np.linalg.norm(pull)
+        part = rows @ weight
+        load = rows.T @ part / (part @ part)
+        share = target @ part / (part @ part)
+        rows, target = rows - np.outer(part, load), target - share * part
+        weights.append(weight), loads.append(load), regress.append(share)
+    if not weights:
+        return np.zeros(len(x_eval))
+    w, p = np.stack(weights, 1), np.stack(loads, 1)
+    return (x_eval - middle) @ w @ np.linalg.solve(p.T @ w, np.array(regress))
+
+
 def naive_objective(found: Naive, x: np.ndarray, codes: np.ndarray, *, C: float, weight: np.ndarray | None = None) -> float:
     """What `Logistic` minimises, ``|W|^2 / 2 + C sum_i weight_i loss_i``, at given weights and biases, whoever found them."""
     wide = np.hstack([x, np.ones((len(x), 1))])
