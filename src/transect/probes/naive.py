@@ -122,7 +122,9 @@ def naive_subspace_scores(x: np.ndarray, y: np.ndarray, x_eval: np.ndarray, *, r
         load = rows.T @ part / (part @ part)
         share = target @ part / (part @ part)
         rows, target = rows - np.outer(part, load), target - share * part
-        weights.append(weight), loads.append(load), regress.append(share)
+        weights.append(weight)
+        loads.append(load)
+        regress.append(share)
     if not weights:
         return np.zeros(len(x_eval))
     w, p = np.stack(weights, 1), np.stack(loads, 1)
