@@ -4,11 +4,20 @@ import re
 import numpy as np
 import pytest
 
-from transect.data import audit, builtin_names, concat, effective_groups, read_table
+from transect.data import audit, concat, effective_groups, read_table
 
-SIZES = {"cities": 568, "neg_cities": 568, "larger_than": 464, "smaller_than": 464, "elements": 320, "neg_elements": 320}
-OPPOSITES = [("cities", "neg_cities"), ("larger_than", "smaller_than"), ("elements", "neg_elements")]
-every_set = pytest.mark.parametrize("name", builtin_names())
+SIZES = {
+    "cities": 568, "neg_cities": 568, "larger_than": 464, "smaller_than": 464, "elements": 320, "neg_elements": 320,
+    "animals": 164, "neg_animals": 164, "books": 132, "neg_books": 132,
+}  # fmt: skip
+OPPOSITES = [
+    ("cities", "neg_cities"),
+    ("larger_than", "smaller_than"),
+    ("elements", "neg_elements"),
+    ("animals", "neg_animals"),
+    ("books", "neg_books"),
+]
+every_set = pytest.mark.parametrize("name", SIZES)
 
 
 def words(text):
@@ -87,9 +96,7 @@ def test_opposites_have_the_same_groups_and_flipped_labels(name, opposite):
 
 
 def test_facts_that_everybody_knows():
-    truth = {
-        text: bool(code) for name in builtin_names() for text, code in zip(read_table(name).texts, read_table(name).codes, strict=True)
-    }
+    truth = {text: bool(code) for name in SIZES for text, code in zip(read_table(name).texts, read_table(name).codes, strict=True)}
     assert truth["The city of Manila is in the Philippines."]
     assert not truth["The city of Manila is not in the Philippines."]
     assert truth["The chemical symbol of gold is Au."]

@@ -7,9 +7,11 @@ the audit says how far the labels could be guessed without understanding anythin
 from transect.data.builtin import builtin_names
 from transect.data.findings import Finding, Leakage
 from transect.data.grouping import Grouping, effective_groups
+from transect.data.kept import load_table, save_table
 from transect.data.leakage import audit
 from transect.data.parts import Split, split_table
 from transect.data.read import read_table
+from transect.data.rewriting import Rewriting, Rewritten, rewrite_table, shift_rewritings, style_rewritings
 from transect.data.splits import group_folds, split_by_group
 from transect.data.table import Table, concat, require_two_classes
 
@@ -17,6 +19,8 @@ __all__ = [
     "Finding",
     "Grouping",
     "Leakage",
+    "Rewriting",
+    "Rewritten",
     "Split",
     "Table",
     "audit",
@@ -24,8 +28,13 @@ __all__ = [
     "concat",
     "effective_groups",
     "group_folds",
+    "load_table",
     "read_table",
     "require_two_classes",
+    "rewrite_table",
+    "save_table",
+    "shift_rewritings",
     "split_by_group",
     "split_table",
+    "style_rewritings",
 ]

@@ -101,6 +101,7 @@ def read_table(
     span_columns = [span] if isinstance(span, str) else list(span or ())
     spans, span_notes = read_spans(columns, span_columns, texts)
     labels = None
+    kind = kind or found.kind
     if label_column:
         labels = read_labels(
             columns[label_column], name=label_column, kind=kind, positive=positive, declared=found.declared.get(label_column)
@@ -130,7 +131,7 @@ def read_table(
 def _open(source: Any) -> tuple[Source, str]:
     if isinstance(source, str) and source in builtin_names():
         rows = builtin_rows(source)
-        return Source(columns=rows.columns, name=source, notes=rows.notes, meaning=rows.meaning), f"built-in {source}"
+        return Source(columns=rows.columns, name=source, notes=rows.notes, meaning=rows.meaning, kind=rows.kind), f"built-in {source}"
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if not path.exists() and isinstance(source, str):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from transect.data.files import Columns, arrow_columns, object_array, row_columns
+from transect.data.table import Kind
 from transect.errors import TableError
 
 
@@ -23,6 +24,7 @@ class Source:
     declared: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
     meaning: tuple[str, str] | None = None
+    kind: Kind | None = None
 
 
 def read_object(source: Any) -> Source:
