@@ -12,6 +12,7 @@ from transect.measure.controls import (
     permute_labels,
     random_directions,
 )
+from transect.measure.directions import DirectionCount, DirectionScore, count_directions
 from transect.measure.estimate import Estimate
 from transect.measure.evidence import Comparison, Evidence, Meaning
 from transect.measure.intervals import (
@@ -26,6 +27,7 @@ from transect.measure.intervals import (
 )
 from transect.measure.metric import AUROC, MACRO_AUROC, SPEARMAN, Metric, metric_for
 from transect.measure.probabilities import brier, expected_calibration_error, log_loss
+from transect.measure.ranks import RankComparison, RankScore, compare_ranks
 from transect.measure.scores import accuracy, auroc, auroc_columns, balanced_accuracy, multiclass_auroc, r2, spearman
 from transect.measure.selection import Choice, Correction, choose, correct_for_choosing
 from transect.measure.similarity import (
@@ -59,10 +61,14 @@ __all__ = [
     "Choice",
     "Comparison",
     "Correction",
+    "DirectionCount",
+    "DirectionScore",
     "Estimate",
     "Evidence",
     "Meaning",
     "Metric",
+    "RankComparison",
+    "RankScore",
     "Rule",
     "ShuffledLabels",
     "Statistic",
@@ -81,8 +87,10 @@ __all__ = [
     "bootstrap",
     "brier",
     "choose",
+    "compare_ranks",
     "correct_for_choosing",
     "cosine",
+    "count_directions",
     "difference",
     "estimates",
     "expected_calibration_error",
