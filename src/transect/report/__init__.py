@@ -24,6 +24,8 @@ from transect.report.records import (
 )
 from transect.report.report import Report, load_report
 from transect.report.schema import report_schema
+from transect.report.stress import NotTried, StressFinding, StressPoint, StressReport, load_stress
+from transect.report.stress_page import print_stress, render_stress, write_stress
 from transect.report.terminal import print_report
 from transect.report.write import write_report
 
@@ -35,12 +37,16 @@ __all__ = [
     "Histogram",
     "MetricInfo",
     "ModelInfo",
+    "NotTried",
     "ProbeScore",
     "Report",
     "Scores",
     "Selected",
     "SiteScore",
     "SplitInfo",
+    "StressFinding",
+    "StressPoint",
+    "StressReport",
     "TableInfo",
     "Timing",
     "TransferScore",
@@ -48,10 +54,14 @@ __all__ = [
     "WrongText",
     "from_json",
     "load_report",
+    "load_stress",
     "print_report",
+    "print_stress",
     "render_html",
+    "render_stress",
     "report_schema",
     "score",
     "to_json",
     "write_report",
+    "write_stress",
 ]

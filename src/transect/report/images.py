@@ -45,39 +45,41 @@ def write_images(report: Report, folder: str | os.PathLike[str]) -> dict[str, Pa
     for what, (name, picture, has_data) in draw.items():
         if has_data:
             written[what] = Path(folder) / name
-            _save(picture(report), written[what])
+            save(picture(report), written[what])
     return written
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure as a PNG; it appears whole or not at all."""
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format="png", dpi=DPI, facecolor="white", metadata={"Software": "transect"})
 
 
-def _figure(height: float) -> Figure:
+def new_figure(height: float) -> Figure:
     """A figure with its own canvas: no pyplot, so nothing global and nothing to close."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
-def _clean(axes: Axes) -> None:
+def clean(axes: Axes) -> None:
+    """The look of every picture: two spines, soft ticks."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#c6ccd3")
     axes.tick_params(colors=SOFT, labelcolor=INK, labelsize=9)
     axes.set_axisbelow(True)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that matplotlib shows as it is: it would read dollar signs as mathematics."""
     return text.replace("$", r"\$")
 
 
 def sites_image(report: Report) -> Figure:
     """The score at every site with intervals, the untrained model, the baselines, and chance."""
-    figure = _figure(5.0)
+    figure = new_figure(5.0)
     axes = figure.add_subplot()
-    _clean(axes)
+    clean(axes)
     positions = np.arange(len(report.by_site))
     axes.axhline(report.metric.chance, color=SOFT, linewidth=1, zorder=1)
     axes.annotate(
@@ -91,7 +93,7 @@ def sites_image(report: Report) -> Figure:
     for index, line in enumerate(view.baseline_lines(report)):
         label = f"{line.name} {view.number(line.estimate.value)}"
         axes.axhline(
-            line.estimate.value, color=line.colour, linewidth=1.5, linestyle=DASHES[index % len(DASHES)], label=_plain(label), zorder=2
+            line.estimate.value, color=line.colour, linewidth=1.5, linestyle=DASHES[index % len(DASHES)], label=plain(label), zorder=2
         )
     _curves(axes, report, positions)
     _site_axis(axes, report)
@@ -100,7 +102,7 @@ def sites_image(report: Report) -> Figure:
     axes.set_ylabel(f"{view.metric_title(report.metric.name)} on held-out rows", color=INK)
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles[::-1], labels[::-1], loc="outside lower left", ncols=3, frameon=False, fontsize=9, handlelength=3.2)
-    axes.set_title(_plain(f"{report.data.train.name}, read from {report.model.name}"), loc="left", fontsize=12, color=INK, pad=12)
+    axes.set_title(plain(f"{report.data.train.name}, read from {report.model.name}"), loc="left", fontsize=12, color=INK, pad=12)
     return figure
 
 
@@ -134,7 +136,7 @@ def _site_axis(axes: Axes, report: Report) -> None:
     sites = [point.site for point in report.by_site]
     here = sites.index(report.selected.site)
     shown = view.ticks(sites, report.selected.site, room=95)
-    labels = [_plain(view.short_site(sites[position])) for position in shown]
+    labels = [plain(view.short_site(sites[position])) for position in shown]
     crowded = max(len(label) for label in labels) > 5
     axes.set_xticks(shown, labels, rotation=60 if crowded else 0, ha="right" if crowded else "center")
     axes.set_xlim(-0.5, len(sites) - 0.5)
@@ -142,7 +144,7 @@ def _site_axis(axes: Axes, report: Report) -> None:
     axes.axvline(here, color=SOFT, linewidth=1, linestyle=":", zorder=1)
     axes.plot([here], [report.by_site[here].test.value], "D", color=PROBE, markersize=7.5, markeredgecolor="white", zorder=5)
     left = here < len(sites) / 2
-    text = _plain(f"chosen: {sites[here]}")
+    text = plain(f"chosen: {sites[here]}")
     axes.annotate(
         text,
         (here, 0.015),
@@ -158,7 +160,7 @@ def _site_axis(axes: Axes, report: Report) -> None:
 def transfer_image(report: Report) -> Figure:
     """The transfer heat map: tables by sites, white at chance, numbers in the cells where there is room."""
     rows, sites = view.heat_rows(report), view.sites_of(report)
-    figure = _figure(1.55 + 0.45 * len(rows))
+    figure = new_figure(1.55 + 0.45 * len(rows))
     axes = figure.add_subplot()
     low, high = view.bounds(report.metric)
     grid = np.array([[np.nan if cell is None else score(cell, report.metric).value for cell in row.cells] for row in rows])
@@ -168,9 +170,9 @@ def transfer_image(report: Report) -> Figure:
     image = axes.imshow(grid, cmap=colours, norm=TwoSlopeNorm(report.metric.chance, low, high), aspect="auto", interpolation="none")
     several = len({row.train for row in rows}) > 1
     names = [f"{row.train} \N{RIGHTWARDS ARROW} {row.test}" if several else row.test for row in rows]
-    axes.set_yticks(range(len(rows)), [_plain(name) for name in names])
+    axes.set_yticks(range(len(rows)), [plain(name) for name in names])
     shown = view.ticks(sites, report.selected.site, room=95) if report.selected.site in sites else range(len(sites))
-    axes.set_xticks(list(shown), [_plain(view.short_site(sites[position])) for position in shown])
+    axes.set_xticks(list(shown), [plain(view.short_site(sites[position])) for position in shown])
     axes.tick_params(length=0, labelsize=9, labelcolor=INK)
     axes.spines[:].set_visible(False)
     axes.set_xlabel("site, from shallow to deep", color=INK)
@@ -179,7 +181,7 @@ def transfer_image(report: Report) -> Figure:
     bar.outline.set_visible(False)  # type: ignore[operator] - matplotlib leaves the outline's type open
     bar.ax.tick_params(length=0, labelsize=8.5, labelcolor=INK)
     trained = "" if several else f": trained on {rows[0].train}, scored on each row"
-    axes.set_title(_plain(f"{view.metric_title(report.metric.name)} by site{trained}"), loc="left", fontsize=11, color=INK, pad=10)
+    axes.set_title(plain(f"{view.metric_title(report.metric.name)} by site{trained}"), loc="left", fontsize=11, color=INK, pad=10)
     return figure
 
 
@@ -204,24 +206,24 @@ def _outline(column: int, rows: int):  # noqa: ANN202 - matplotlib's patch is of
 def scores_image(report: Report) -> Figure:
     """The histograms of the scores, one table above the other on a common axis."""
     histograms = report.score_histograms
-    figure = _figure(1.2 + 1.35 * len(histograms))
+    figure = new_figure(1.2 + 1.35 * len(histograms))
     every = figure.subplots(len(histograms), 1, sharex=True, squeeze=False)[:, 0]
     for axes, histogram in zip(every, histograms, strict=True):
         _histogram(axes, histogram)
-    every[-1].set_xlabel(_plain(histograms[0].score), color=INK)
+    every[-1].set_xlabel(plain(histograms[0].score), color=INK)
     handles, labels = every[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=min(6, len(labels)), frameon=False, fontsize=9)
     return figure
 
 
 def _histogram(axes: Axes, histogram: Histogram) -> None:
-    _clean(axes)
+    clean(axes)
     for (name, counts), colour in zip(histogram.counts.items(), class_colours(len(histogram.counts)), strict=True):
-        axes.stairs(counts, histogram.edges, fill=True, color=colour, alpha=0.55, label=_plain(name))
+        axes.stairs(counts, histogram.edges, fill=True, color=colour, alpha=0.55, label=plain(name))
         axes.stairs(counts, histogram.edges, color=colour, linewidth=1.1)
     if histogram.threshold is not None:
         axes.axvline(histogram.threshold, color=SOFT, linewidth=1.1, linestyle=":")
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.set_ylabel("texts", color=INK, fontsize=9)
     axes.set_ylim(bottom=0)
-    axes.set_title(_plain(histogram.table), loc="left", fontsize=10, color=INK, pad=4)
+    axes.set_title(plain(histogram.table), loc="left", fontsize=10, color=INK, pad=4)

@@ -32,7 +32,7 @@ def print_report(report: Report, console: Console | None = None, *, paths: Mappi
         paths: the files by what they are, as `write_report` gives them; None names those of the report, relative to its folder.
     """
     console = console or Console()
-    words = _Words(console.encoding)
+    words = Words(console.encoding)
     console.print(Padding(words.text(report.verdict.text.strip()), (1, 0, 1, 0)))
     console.print(_scores(report, words))
     if view.chosen_transfers(report):
@@ -41,7 +41,7 @@ def print_report(report: Report, console: Console | None = None, *, paths: Mappi
         console.print(line, soft_wrap=True)  # a path that is broken over two lines cannot be copied
 
 
-class _Words:
+class Words:
     """Text that a console of some encoding can show."""
 
     def __init__(self, encoding: str) -> None:
@@ -60,7 +60,7 @@ class _Words:
         return table
 
 
-def _scores(report: Report, words: _Words) -> Table:
+def _scores(report: Report, words: Words) -> Table:
     title = view.metric_title(report.metric.name)
     table = words.table(("held-out rows", False), (title, True), ("interval", False), ("probe minus it", False), ("p", True))
     where = f"{report.selected.probe} at {report.selected.site}"
@@ -80,7 +80,7 @@ def _with_interval(estimate: Estimate | None) -> str:
     return f"{view.number(estimate.value)} {view.interval(estimate)}" if estimate.has_interval else view.number(estimate.value)
 
 
-def _transfers(report: Report, words: _Words) -> Table:
+def _transfers(report: Report, words: Words) -> Table:
     rows = view.chosen_transfers(report)
     several = len({row.train for row in rows}) > 1
     trained = "trained on, scored on" if several else f"trained on {rows[0].train}, scored on"
@@ -95,7 +95,7 @@ def _transfers(report: Report, words: _Words) -> Table:
     return table
 
 
-def _files(paths: Mapping[str, str | os.PathLike[str]], words: _Words) -> Iterator[Text]:
+def _files(paths: Mapping[str, str | os.PathLike[str]], words: Words) -> Iterator[Text]:
     width = max((len(view.words(what)) for what in paths), default=0)
     for what, path in paths.items():
         yield words.text(f"{view.words(what):<{width}}  {os.fspath(path)}", "dim")

@@ -26,8 +26,15 @@ class RunFolder:
 
     def activations(self, name: str) -> Path:
         """Where the activations of one table are kept."""
-        safe = "".join(letter if letter.isalnum() or letter in "-_.+" else "_" for letter in name)
-        return self.path / "activations" / safe
+        return self.path / "activations" / _safe(name)
+
+    def table(self, name: str) -> Path:
+        """Where one table is kept, so that a stress test reads what the probe read."""
+        return self.path / "tables" / f"{_safe(name)}.parquet"
+
+
+def _safe(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_.+" else "_" for letter in name)
 
 
 def claim_folder(path: str | Path, plan: Mapping[str, Any], *, resume: bool, overwrite: bool) -> RunFolder:

@@ -15,7 +15,7 @@ from torch import nn
 from transect import probes
 from transect._progress import progress
 from transect.capture import Activations, capture
-from transect.data import Table, audit, read_table
+from transect.data import Table, audit, read_table, save_table
 from transect.errors import InputError, near_matches
 from transect.linear import Readout
 from transect.measure import Correction, correct_for_choosing
@@ -107,6 +107,9 @@ def probe(
         main = fitter or default_fitter(train)
         sites = _sites(loaded, how)
         folder = _claim(out, loaded, parts, how, main, resume=resume, overwrite=overwrite)
+        if folder is not None:
+            for table in (train, *others):
+                save_table(table, folder.table(table.name))
     judge = Judge(kind=train.kind or "binary", level=how.level, resamples=how.resamples, seed=how.seed)
     reading = _Reading(sites=sites, settings=how, folder=folder, shown=shown)
     with clock("audit"):
