@@ -19,6 +19,7 @@ from transect.models import Model, load, untrained
 
 if TYPE_CHECKING:
     from transect import measure, probes, testing
+    from transect.intervene import monitor
     from transect.study import probe
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "errors",
     "load",
     "measure",
+    "monitor",
     "probe",
     "probes",
     "read_table",
@@ -44,6 +46,10 @@ def __getattr__(name: str) -> Any:
         from transect.study import probe
 
         return probe
+    if name == "monitor":
+        from transect.intervene import monitor
+
+        return monitor
     if name in __all__:
         return importlib.import_module(f"transect.{name}")
     raise AttributeError(f"module 'transect' has no attribute {name!r}")

@@ -13,6 +13,7 @@ from transect.linear import Origin, Readout
 from transect.measure import Comparison, Estimate, Meaning, Verdict, verdict
 from transect.measure import Evidence as VerdictEvidence
 from transect.measure import Transfer as MeasuredTransfer
+from transect.models.template import template_hash
 from transect.report import Report, records
 from transect.study.controls import Control
 from transect.study.examples import histograms, most_wrong
@@ -311,6 +312,12 @@ def _what_joining_changed(gathered: Gathered) -> list[str]:
     return sentences
 
 
+def _template(gathered: Gathered) -> dict[str, str | None]:
+    """The chat template's hash, where one was in force: other words around a message move the tokens that the probe reads."""
+    in_force = gathered.settings.chat or gathered.parts.train.messages is not None
+    return {"chat_template": template_hash(gathered.model.tokenizer)} if in_force else {}
+
+
 def _origin(gathered: Gathered, report: Report) -> Origin:
     fitter = gathered.found.fitter
     settings = {name: value for name, value in fitter.get_params().items() if isinstance(value, str | int | float | bool | None)}
@@ -321,7 +328,12 @@ def _origin(gathered: Gathered, report: Report) -> Origin:
         model=report.model.fingerprint,
         model_name=report.model.name,
         fitter=gathered.found.name,
-        settings={**settings, "regularization": report.selected.regularization, "chat": gathered.settings.chat},
+        settings={
+            **settings,
+            "regularization": report.selected.regularization,
+            "chat": gathered.settings.chat,
+            **_template(gathered),
+        },
         data={"name": report.data.train.name, "digest": report.data.train.digest, "n": report.data.split.n_development},
         scores={
             "test": {name: scores[name] for name in ("auroc", "accuracy", "spearman", "r2") if name in scores},
