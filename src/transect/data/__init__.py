@@ -6,12 +6,15 @@ the audit says how far the labels could be guessed without understanding anythin
 
 from transect.data.builtin import builtin_names
 from transect.data.findings import Finding, Leakage
+from transect.data.folder import read_tables
 from transect.data.grouping import Grouping, effective_groups
 from transect.data.kept import load_table, save_table
 from transect.data.leakage import audit
+from transect.data.pairs import read_pairs
 from transect.data.parts import Split, split_table
 from transect.data.read import read_table
 from transect.data.rewriting import Rewriting, Rewritten, rewrite_table, shift_rewritings, style_rewritings
+from transect.data.sae_probes import read_sae_probes
 from transect.data.splits import group_folds, split_by_group
 from transect.data.table import Table, concat, require_two_classes
 
@@ -29,7 +32,10 @@ __all__ = [
     "effective_groups",
     "group_folds",
     "load_table",
+    "read_pairs",
+    "read_sae_probes",
     "read_table",
+    "read_tables",
     "require_two_classes",
     "rewrite_table",
     "save_table",
