@@ -19,6 +19,7 @@ from transect.models import Model, load, untrained
 
 if TYPE_CHECKING:
     from transect import measure, probes, testing
+    from transect.capture.generated import capture_generated
     from transect.intervene import monitor
     from transect.study import probe
 
@@ -28,6 +29,7 @@ __all__ = [
     "Readout",
     "Table",
     "capture",
+    "capture_generated",
     "errors",
     "load",
     "measure",
@@ -46,6 +48,10 @@ def __getattr__(name: str) -> Any:
         from transect.study import probe
 
         return probe
+    if name == "capture_generated":
+        from transect.capture.generated import capture_generated
+
+        return capture_generated
     if name == "monitor":
         from transect.intervene import monitor
 

@@ -30,6 +30,17 @@ from transect.sites import TokenRule, parse_tokens
         ("prompt[0]", "prompt[0]", "select", [0]),
         ("prompt[ 1:3 ]", "prompt[1:3]", "mean", [1, 2]),
         ("prompt[:]", "prompt[:]", "mean", [0, 1, 2, 3, 4]),
+        ("prompt[*]", "prompt[*]", "all", [0, 1, 2, 3, 4]),
+        ("generated[*]", "generated[*]", "all", [5, 6]),
+        ("generated[0]", "generated[0]", "select", [5]),
+        ("generated[ -1 ]", "generated[-1]", "select", [6]),
+        ("generated[:]", "generated[:]", "mean", [5, 6]),
+        ("generated[1:]", "generated[1:]", "mean", [6]),
+        ("role:user", "role:user", "mean", [2, 3]),
+        ("role:user[:]", "role:user", "mean", [2, 3]),
+        ("role:tool[*]", "role:tool[*]", "all", [2, 3]),
+        ("role:assistant[-1]", "role:assistant[-1]", "select", [3]),
+        ("role:thinking[0:1]", "role:thinking[0:1]", "mean", [2]),
     ],
 )
 def test_a_rule_reads_these_tokens(given, name, reduces, positions):
@@ -47,7 +58,25 @@ def test_a_slice_has_the_name_that_was_written_and_the_span_keeps_its_column():
     assert hash(parse_tokens("last")) == hash(parse_tokens("-1"))
 
 
-@pytest.mark.parametrize("given", ["", "lst", "1.5", "span:", "prompt[]", "prompt[x]", "generated[*]", "1:2:3", "[3]", "last,first"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "lst",
+        "1.5",
+        "span:",
+        "prompt[]",
+        "prompt[x]",
+        "generated[]",
+        "generated",
+        "role:",
+        "role:[*]",
+        "*",
+        "1:2:3",
+        "[3]",
+        "last,first",
+    ],
+)
 def test_an_unreadable_rule_repeats_itself_and_lists_the_grammar(given):
     with pytest.raises(TokenRuleError) as caught:
         parse_tokens(given)
@@ -69,6 +98,10 @@ def test_an_unreadable_rule_repeats_itself_and_lists_the_grammar(given):
         ("span:city", 7, (3, 9), None, "covers tokens 3:9"),
         ("prompt[-1]", 7, None, None, "texts that have a prompt"),
         ("prompt[5]", 7, None, (0, 5), "the prompt has 5 tokens"),
+        ("generated[*]", 7, None, (0, 7), "the answer has 0 tokens"),
+        ("generated[2]", 7, None, (0, 5), "the answer has 2 tokens"),
+        ("generated[0]", 7, None, None, "texts that have a prompt"),
+        ("role:tool", 7, None, None, "messages with the role 'tool'"),
     ],
 )
 def test_a_rule_that_selects_nothing_says_so(rule, length, span, prompt, says):

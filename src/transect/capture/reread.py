@@ -18,7 +18,7 @@ from transect.capture.plan import plan_batches
 from transect.capture.provenance import description_of
 from transect.capture.rows import row_begins, row_table, targets_of
 from transect.capture.sinks import MemorySink
-from transect.errors import ModelError
+from transect.errors import ModelError, TokenRuleError
 from transect.models import Model
 from transect.sites import TokenRule, parse_tokens, resolve_sites
 
@@ -86,7 +86,10 @@ def _examples(ids: Sequence[Sequence[int]], rule: TokenRule, prompts: Sequence[i
     flat = np.array([token for row in ids for token in row], dtype=np.int32)
     reads = np.empty((len(ids), 2), dtype=np.int64)
     for row, length in enumerate(lengths.tolist()):
-        at = rule.positions(length, prompt=None if prompts is None else (0, prompts[row]))
+        try:
+            at = rule.positions(length, prompt=None if prompts is None else (0, prompts[row]))
+        except TokenRuleError as error:
+            raise TokenRuleError(f"row {row} (counted from 0): {error}") from None
         reads[row] = at.start, at.stop
     digest = hashlib.blake2b(lengths.tobytes() + flat.tobytes(), digest_size=16).hexdigest()
     return Examples(kind="tokens", lengths=lengths, ids=flat, reads=reads, digest=digest)

@@ -2,10 +2,7 @@
 
 from collections.abc import Mapping
 
-from torch import nn
-
 from transect.errors import InputError, MismatchError
-from transect.intervene.loop import speaker
 from transect.linear import Readout
 from transect.models import Model
 from transect.models.template import template_hash
@@ -23,29 +20,6 @@ def read_probes(probes: Readout | Mapping[str, Readout]) -> dict[str, Readout]:
         got = type(probes).__name__ if named is None else repr({name: type(value).__name__ for name, value in named.items()})
         raise InputError(f"expected a Readout, or a mapping from names to Readouts, got {got}; transect.probe(...).readout is one.")
     return named
-
-
-def check_model(model: Model) -> nn.Module:
-    """The module that generates.
-
-    Raises:
-        InputError: it is no model of ours, or cannot write text token by token.
-    """
-    if not isinstance(model, Model):
-        raise InputError(f"expected a Model, got {type(model).__name__}; load it first: transect.load(...).")
-    found = speaker(model.module)
-    kind = type(model.module).__name__
-    if found is None:
-        raise InputError(
-            f"{model.name} ({kind}) cannot generate, so there is nothing to monitor. Score texts with it by `transect score`, or load the "
-            f"model with its language-model head."
-        )
-    if getattr(getattr(found, "config", None), "is_encoder_decoder", False):
-        raise InputError(
-            f"{model.name} ({kind}) is an encoder-decoder: its prompt and its answer run through different blocks, so one site does not see "
-            f"both. Monitors are for decoder-only models."
-        )
-    return found
 
 
 def find_places(model: Model, readouts: Mapping[str, Readout], *, force: bool) -> dict[str, Place]:

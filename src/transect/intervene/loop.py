@@ -36,32 +36,16 @@ class Loop:
     """``[B]``: 1 for the rows whose next token is one of the text, 0 for rows that have ended."""
 
 
-def speaker(module: nn.Module) -> nn.Module | None:
-    """The module whose `generate` writes text: the module itself, or the one inside an adapter's wrapper; None without one.
-
-    Examples:
-        >>> from transect.testing.tiny import tiny
-        >>> model = tiny("llama")
-        >>> speaker(model.module) is model.module, speaker(tiny("bert").module)
-        (True, None)
-    """
-    for child in module.modules():
-        can = getattr(child, "can_generate", None)
-        if callable(getattr(type(child), _LOOP, None)) and callable(can) and can():
-            return child
-    return None
-
-
 class LoopReader:
     """Finds the loop that runs a module, if one does.
 
     Args:
-        module: from `speaker`.
+        module: the one whose `generate` runs.
     """
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module
-        self._loop = _code(getattr(type(module), _LOOP))
+        self._loop = _code(getattr(type(module), _LOOP, None))
         self._generate = _code(getattr(type(module), "generate", None))
 
     def find(self) -> Loop | None:

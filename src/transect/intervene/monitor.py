@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Literal, get_args
 
 from transect.errors import InputError
-from transect.intervene.belonging import check_model, find_places, read_probes
+from transect.intervene.belonging import find_places, read_probes
 from transect.intervene.placed import group_probes
 from transect.intervene.records import Alarm, Step
 from transect.intervene.thresholds import Judge, Statistic, Threshold, Where, read_thresholds
 from transect.intervene.watch import Watch
 from transect.linear import Readout
 from transect.models import Model
+from transect.models.speaking import check_speaks
 
 
 def monitor(
@@ -74,7 +75,7 @@ def monitor(
         >>> watch.scores["truth"].shape == out.shape, watch.n_scored, watch.runs[0].n_unscored
         (True, 7, 1)
     """
-    speaker = check_model(model)
+    speaker = check_speaks(model)
     readouts = read_probes(probes)
     if stop not in (False, True, "row", "all"):
         raise InputError(f"stop is False, True, 'row' or 'all', got {stop!r}.")

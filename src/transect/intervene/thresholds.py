@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 
@@ -37,7 +37,7 @@ def read_thresholds(thresholds: Threshold | Mapping[str, Threshold] | None, read
     if thresholds is None:
         return {}
     asked = dict(thresholds) if isinstance(thresholds, Mapping) else dict.fromkeys(readouts, thresholds)
-    given = {name: getattr(value, "threshold", value) for name, value in asked.items()}
+    given: dict[str, Any] = {name: getattr(value, "threshold", value) for name, value in asked.items()}
     for name, value in given.items():
         if name not in readouts:
             raise InputError(f"thresholds name no probe {name!r}: {near_matches(name, readouts)}.")
