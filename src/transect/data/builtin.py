@@ -2,13 +2,24 @@
 
 from types import ModuleType
 
-from transect.data.sets import truth
+from transect.data.sets import collusion, conjunction, familiarity, honesty, intensity, neither, reasoning, sentiment, tool_calls, truth
 from transect.data.sets.rows import TRUTH, BuiltinRows
 from transect.data.sets.truth import opposite_meaning
 
 __all__ = ["TRUTH", "BuiltinRows", "builtin_names", "builtin_rows", "opposite_meaning"]
 
-_MODULES: tuple[ModuleType, ...] = (truth,)
+_MODULES: tuple[ModuleType, ...] = (
+    collusion,
+    conjunction,
+    familiarity,
+    honesty,
+    intensity,
+    neither,
+    reasoning,
+    sentiment,
+    tool_calls,
+    truth,
+)
 
 
 def builtin_names() -> tuple[str, ...]:
