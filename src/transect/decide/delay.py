@@ -17,12 +17,13 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from transect.decide.certificate import check_rate
 from transect.errors import InputError
-from transect.measure import Estimate, Statistic, estimates
-from transect.measure import bootstrap as resampled
+from transect.measure import Estimate, Statistic, interval
 from transect.measure._inputs import Bools, Floats, Ints, as_classes, as_floats, as_groups, check_length
+from transect.measure.intervals import wilson
 from transect.measure.resampling import resample_counts, units
 
 _FEW = 10  # with fewer detected or missed groups than this, the bootstrap's spread is not trusted alone
@@ -142,16 +143,12 @@ def detection_delay(
     limit = int(np.quantile(watched, 0.5, method="lower")) if horizon is None else horizon
     if not 1 <= limit <= watched.max():
         raise InputError(f"horizon must lie between 1 and the {watched.max()} tokens watched after an onset, got {horizon}.")
-    mean, share = estimates(
-        resampled(
-            [_bounded(time, seen, limit, mean=True), _bounded(time, seen, limit, mean=False)], groups=codes, resamples=resamples, seed=seed
-        ),
-        level=level,
-    )
+    settings = {"groups": codes, "level": level, "resamples": resamples, "seed": seed}
+    share = _bounded(time, seen, limit, mean=False)
     return Delay(
         median=_median(time, seen, codes, level=level, resamples=resamples, seed=seed),
-        mean=mean,
-        detected=share,
+        mean=interval(_bounded(time, seen, limit, mean=True), **settings),
+        detected=_certain(share, codes, level=level) if share.value() == 1 else interval(share, **settings),
         horizon=limit,
         n=len(onset),
         n_detected=int(seen.sum()),
@@ -191,6 +188,13 @@ def _bounded(time: Ints, seen: Bools, limit: int, *, mean: bool) -> Statistic:
         return np.inf if (mean and len(np.unique(time)) > 1) or fewer >= _FEW else len(np.unique(groups))
 
     return Statistic("delay" if mean else "detected", len(time), evaluate, (0.0, float(limit) if mean else 1.0), unit_limit)
+
+
+def _certain(share: Statistic, codes: Ints, *, level: float) -> Estimate:
+    """The interval of a share of 1: no surer than so many groups that were all detected."""
+    n_groups = len(np.unique(codes))
+    low, high = wilson(1.0, n_groups, float(stats.t.ppf((1 + level) / 2, max(n_groups - 1, 1))))
+    return Estimate(1.0, low, high, level, share.n, n_groups, f"Wilson score interval with {n_groups} groups")
 
 
 def _median(time: Ints, seen: Bools, codes: Ints, *, level: float, resamples: int, seed: int) -> Estimate:

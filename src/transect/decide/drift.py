@@ -27,6 +27,7 @@ notice even a stream that is wholly beyond it.
 
 import bisect
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -201,12 +202,17 @@ def needed_reference(*, alpha: float = 0.01, within: int = 20) -> int:
     check_rate(alpha, name="alpha")
     if within < 1:
         raise InputError(f"within must be at least 1 row, got {within}.")
+    return _smallest(-math.log(alpha), within)
+
+
+@functools.cache
+def _smallest(growth: float, within: int) -> int:
     low, high = 0, 1
-    while _guaranteed(high, within) < -math.log(alpha):
+    while _guaranteed(high, within) < growth:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _guaranteed(middle, within) < -math.log(alpha) else (low, middle)
+        low, high = (middle, high) if _guaranteed(middle, within) < growth else (low, middle)
     return high
 
 

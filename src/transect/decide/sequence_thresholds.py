@@ -31,7 +31,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from transect.decide._length_bins import divide, needed, rank
 from transect.decide.certificate import check_rate
@@ -236,7 +236,7 @@ def certify_sequences(
                 n=len(part),
                 threshold=alone[at],
                 # The tail of the proof may be used only where k >= n (1 - bound) + 1.
-                bound=max(float(stats.beta.ppf(1 - miss, len(part) - k + 1, k)), (len(part) - k + 1) / len(part)),
+                bound=max(float(special.betaincinv(len(part) - k + 1, k, 1 - miss)), (len(part) - k + 1) / len(part)),
                 empirical=float((part > threshold).mean()),
             )
             for at, (part, k) in enumerate(zip(units, ranks, strict=True))

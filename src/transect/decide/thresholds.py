@@ -21,7 +21,7 @@ import math
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from transect.decide.certificate import Certificate, Side, check_rate
 from transect.errors import InputError, SampleSizeError
@@ -110,7 +110,7 @@ def threshold_for_fpr(
         side="fpr",
         target=fpr,
         confidence=confidence,
-        bound=float(stats.beta.ppf(confidence, n_groups - k + 1, k)),
+        bound=float(special.betaincinv(n_groups - k + 1, k, confidence)),
         rule="order statistic",
         n=len(plain(negatives)),
         n_groups=n_groups,
@@ -155,7 +155,7 @@ def threshold_for_recall(
         side="recall",
         target=recall,
         confidence=confidence,
-        bound=float(stats.beta.ppf(1 - confidence, k, n_groups - k + 1)),
+        bound=float(special.betaincinv(k, n_groups - k + 1, 1 - confidence)),
         rule="order statistic",
         n=len(plain(positives)),
         n_groups=n_groups,
@@ -237,8 +237,8 @@ def clopper_pearson(count: int, n: int, *, confidence: float = 0.95, ends: Ends 
     if n < 1 or not 0 <= count <= n:
         raise InputError(f"a count must lie between 0 and n with n at least 1, got {count} of {n}.")
     tail = (1 - confidence) / 2 if ends == "two-sided" else 1 - confidence
-    low = 0.0 if count == 0 or ends == "upper" else float(stats.beta.ppf(tail, count, n - count + 1))
-    high = 1.0 if count == n or ends == "lower" else float(stats.beta.ppf(1 - tail, count + 1, n - count))
+    low = 0.0 if count == 0 or ends == "upper" else float(special.betaincinv(count, n - count + 1, tail))
+    high = 1.0 if count == n or ends == "lower" else float(special.betaincinv(count + 1, n - count, 1 - tail))
     return Estimate(count / n, low, high, confidence, n, n, f"Clopper-Pearson, exact, {ends}")
 
 
@@ -266,7 +266,7 @@ def extremes(scores: Any, groups: Any, *, name: str, largest: bool, fitted_group
 
 def _tail(n: int, k: Any, rate: float) -> Any:
     """``P(Binomial(n, 1 - rate) >= k)``, counted as ``P(Binomial(n, rate) <= n - k)``, which keeps small tails exact."""
-    return stats.binom.cdf(n - np.asarray(k), n, rate)
+    return special.bdtr(n - np.asarray(k), n, rate)
 
 
 def _rate(scores: Any, groups: Any, threshold: float, *, name: str) -> Estimate | None:
