@@ -29,6 +29,7 @@ from transect.measure._rows import as_rows, held_out_rows, two_classes
 from transect.measure.controls import null_estimate, permutation_p, permute_labels
 from transect.measure.estimate import Estimate
 from transect.measure.intervals import bootstrap, estimates
+from transect.measure.scores import auroc
 from transect.measure.statistic import auroc_statistic
 from transect.probes import nullspace_steps
 
@@ -103,7 +104,7 @@ def count_directions(
     groups: Any = None,
     held_out: Any = None,
     share: float = 0.5,
-    regularization: float = 10.0,
+    regularization: float = 100.0,
     most: int = 100,
     shuffles: int = 999,
     level: float = 0.95,
@@ -122,7 +123,7 @@ def count_directions(
         most: steps at most; reaching it is said.
         shuffles: of the held-out labels.
         level: of the intervals and of the rule.
-        resamples: of the group bootstrap.
+        resamples: of the group bootstrap; 0 makes no intervals.
         seed: of everything drawn.
 
     Raises:
@@ -149,12 +150,13 @@ def count_directions(
     shuffled = permute_labels(codes[mask], groups=outside, shuffles=shuffles, seed=seed).labels.astype(bool)
     check_attainable(truth, shuffled, outside, level=level)
     picked = torch.from_numpy(mask).to(rows.device)
+    positives = shuffled.astype(np.float64)  # as numbers, for products of booleans are slow
     scores, nulls, p_values, directions = [], [], [], []
     stopped: Stop = "exhausted"
     for step in nullspace_steps(rows[~picked], codes[~mask], rows[picked], regularization=regularization):
         ranks = np.asarray(stats.rankdata(step.scores.cpu().numpy()))
-        null = auroc_of_ranks(ranks, shuffled)
-        p = permutation_p(float(auroc_of_ranks(ranks, truth[None])[0]), null)
+        null = auroc_of_ranks(ranks, positives)
+        p = permutation_p(float(auroc_of_ranks(ranks, truth[None].astype(np.float64))[0]), null)
         scores.append(step.scores.cpu().numpy())
         nulls.append(null_estimate(null, what="labellings of the held-out rows", level=level))
         p_values.append(p)
@@ -165,8 +167,8 @@ def count_directions(
         if len(directions) == most:
             stopped = "most"
             break
-    found = []
-    if scores:
+    found = [Estimate.bare(auroc(values, truth), n=len(truth)) for values in scores]
+    if scores and resamples:
         drawn = bootstrap([auroc_statistic(values, truth) for values in scores], groups=outside, resamples=resamples, seed=seed)
         found = estimates(drawn, level=level)
     steps = [
@@ -186,8 +188,8 @@ def count_directions(
     )
 
 
-def auroc_of_ranks(ranks: Floats, labellings: Bools) -> Floats:
-    """AUROC ``[p]`` of scores with mid-ranks ``[n]`` under labellings ``[p, n]``, as one product."""
+def auroc_of_ranks(ranks: Floats, labellings: Floats) -> Floats:
+    """AUROC ``[p]`` of scores with mid-ranks ``[n]`` under labellings ``[p, n]`` of 0 and 1, as one product."""
     count = labellings.sum(1)
     return (labellings @ ranks - count * (count + 1) / 2) / (count * (labellings.shape[1] - count))
 

@@ -104,7 +104,7 @@ def compare_ranks(
     groups: Any = None,
     held_out: Any = None,
     share: float = 0.5,
-    regularization: float = 10.0,
+    regularization: float = 100.0,
     shuffles: int = 200,
     level: float = 0.95,
     resamples: int = 2000,
