@@ -1,11 +1,14 @@
 """Folds that keep groups whole, and scores of rows by a probe that never saw their group."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from transect.errors import InputError
+from transect.linear import Readout
 from transect.measure._inputs import Floats, Ints, as_floats, as_groups
 from transect.probes import Logistic
 
@@ -34,8 +37,19 @@ def standardised(x: Floats) -> tuple[Floats, Floats]:
     return x.mean(axis=0), np.where(spread > 0, spread, 1.0)
 
 
+def fit_in_own_space(x: Floats, labels: Any, *, C: float) -> Readout:
+    """A logistic readout fitted on standardised columns and written out for the columns as they are."""
+    mean, spread = standardised(x)
+    fitted = Logistic(C=C).fit((x - mean) / spread, labels).readout_
+    weight = fitted.weight.double() / torch.from_numpy(spread)
+    return dataclasses.replace(fitted, weight=weight, bias=fitted.bias.double() - weight @ torch.from_numpy(mean))
+
+
 def out_of_fold(x: Any, codes: Ints, folds: Ints, *, C: float = 1.0) -> Floats:
-    """Log-odds ``[n]`` (or scores ``[n, k]``) of a logistic probe fitted on the other folds, columns standardised there.
+    """Scores ``[n]`` (or ``[n, k]``) of a logistic probe fitted on the other folds, columns standardised there.
+
+    Each fold's scores are given mean 0 and variance 1: the intercepts and scales of different fits need not agree, and an intercept leans
+    against the share of the classes that was held out, so that noise pooled as it is would score below chance.
 
     Raises:
         InputError: NaN (its row is named), or a fold whose other rows lack a class.
@@ -49,7 +63,14 @@ def out_of_fold(x: Any, codes: Ints, folds: Ints, *, C: float = 1.0) -> Floats:
             raise InputError(
                 f"outside fold {fold} there are rows of {len(np.unique(codes[~held]))} of {n_classes} classes; use fewer folds."
             )
-        mean, spread = standardised(values[~held])
-        fitted = Logistic(C=C).fit((values[~held] - mean) / spread, codes[~held])
-        found[held] = fitted.decision_function((values[held] - mean) / spread)
+        found[held] = fit_in_own_space(values[~held], codes[~held], C=C).scores(torch.from_numpy(values[held])).numpy()
+    return standard_in_folds(found, folds)
+
+
+def standard_in_folds(scores: Floats, folds: Ints) -> Floats:
+    """The same scores with mean 0 and variance 1 in each fold; labels are not looked at."""
+    found = scores.copy()
+    for fold in np.unique(folds):
+        mean, spread = standardised(scores[folds == fold])
+        found[folds == fold] = (scores[folds == fold] - mean) / spread
     return found
