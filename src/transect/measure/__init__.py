@@ -4,6 +4,7 @@ Every number is an `Estimate` with an interval that respects groups; `naive` hol
 """
 
 from transect.measure.baselines import TextBaseline, fit_bag_of_words, fit_length, fit_majority
+from transect.measure.control_task import Selectivity, control_selectivity
 from transect.measure.controls import (
     ShuffledLabels,
     null_estimate,
@@ -25,9 +26,12 @@ from transect.measure.intervals import (
     interval,
     simultaneous_auroc,
 )
+from transect.measure.looks import LeftOut, adjust_p, leave_one_out, simultaneous_differences
 from transect.measure.metric import AUROC, MACRO_AUROC, SPEARMAN, Metric, metric_for
 from transect.measure.probabilities import brier, expected_calibration_error, log_loss
 from transect.measure.ranks import RankComparison, RankScore, compare_ranks
+from transect.measure.relabelling import RelabellingStability, Shift, relabelling_stability
+from transect.measure.residual import ResidualisedAUROC, Residualiser, fit_residualiser, residualised_auroc
 from transect.measure.scores import accuracy, auroc, auroc_columns, balanced_accuracy, multiclass_auroc, r2, spearman
 from transect.measure.selection import Choice, Correction, choose, correct_for_choosing
 from transect.measure.similarity import (
@@ -65,11 +69,17 @@ __all__ = [
     "DirectionScore",
     "Estimate",
     "Evidence",
+    "LeftOut",
     "Meaning",
     "Metric",
     "RankComparison",
     "RankScore",
+    "RelabellingStability",
+    "ResidualisedAUROC",
+    "Residualiser",
     "Rule",
+    "Selectivity",
+    "Shift",
     "ShuffledLabels",
     "Statistic",
     "TextBaseline",
@@ -77,6 +87,7 @@ __all__ = [
     "Verdict",
     "accuracy",
     "accuracy_statistic",
+    "adjust_p",
     "auroc",
     "auroc_bootstrap",
     "auroc_columns",
@@ -88,6 +99,7 @@ __all__ = [
     "brier",
     "choose",
     "compare_ranks",
+    "control_selectivity",
     "correct_for_choosing",
     "cosine",
     "count_directions",
@@ -97,9 +109,11 @@ __all__ = [
     "fit_bag_of_words",
     "fit_length",
     "fit_majority",
+    "fit_residualiser",
     "interval",
     "is_above_chance",
     "label_correlation",
+    "leave_one_out",
     "log_loss",
     "macro_auroc_statistic",
     "mahalanobis_cosine",
@@ -114,8 +128,11 @@ __all__ = [
     "r2",
     "r2_statistic",
     "random_directions",
+    "relabelling_stability",
+    "residualised_auroc",
     "score_correlation",
     "simultaneous_auroc",
+    "simultaneous_differences",
     "spearman",
     "spearman_statistic",
     "transfer_status",
