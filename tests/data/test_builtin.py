@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from transect.data import audit, concat, effective_groups, read_table
+from transect.data.sets.rows import facts
 
 SIZES = {
     "cities": 568, "neg_cities": 568, "larger_than": 464, "smaller_than": 464, "elements": 320, "neg_elements": 320,
@@ -136,3 +137,16 @@ def test_symbols_and_numbers_of_elements_do_not_repeat():
         for group in dict.fromkeys((table.groups if table.groups is not None else np.empty(0)).tolist())
     )
     assert same == 25  # the set's note
+
+
+@pytest.mark.parametrize(
+    ("name", "subject", "said"), [("animals", "animal", "class"), ("books", "title", "author"), ("cities", "city", "country")]
+)
+def test_truth_is_what_the_facts_say(name, subject, said):
+    right = {row[subject]: row[said] for row in facts(name)}
+    for flipped, table in enumerate((read_table(name), read_table(f"neg_{name}"))):
+        for text, one, other, label in zip(table.texts, table.column("subject"), table.column("object"), table.codes, strict=True):
+            assert (right[one] == other) == (label != flipped)
+            assert one in text
+            assert text.endswith(f"{other}.")
+            assert (" not " in text) == bool(flipped)

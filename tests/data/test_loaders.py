@@ -1,9 +1,10 @@
 import json
 
+import datasets
 import pytest
 import zstandard
 
-from transect.data import audit, effective_groups, read_pairs, read_sae_probes, read_tables
+from transect.data import audit, effective_groups, read_pairs, read_sae_probes, read_table, read_tables
 from transect.errors import TableError
 
 
@@ -154,3 +155,13 @@ def test_damaged_pair_files_are_refused(tmp_path):
     (tmp_path / "latin.jsonl").write_bytes('{"honest": "Ü", "deceptive": "x"}'.encode("latin-1"))
     with pytest.raises(TableError, match="not UTF-8"):
         read_pairs(tmp_path / "latin.jsonl")
+
+
+def test_class_names_of_a_dataset_dict_are_kept_in_every_split():
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["world", "sport", "trade"])})
+    train = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [2, 0, 1]}, features=features)
+    test = datasets.Dataset.from_dict({"text": ["d"], "label": [1]}, features=features)
+    table = read_table(datasets.DatasetDict({"train": train, "test": test}))
+    assert table.classes == ("world", "sport", "trade")
+    assert table.labels.tolist() == ["trade", "world", "sport", "sport"]
+    assert table.splits.tolist() == ["train", "train", "train", "test"]

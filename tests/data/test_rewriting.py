@@ -1,5 +1,5 @@
 import collections
-import re
+import functools
 
 import numpy as np
 import pytest
@@ -14,6 +14,11 @@ STYLES = [one.name for one in style_rewritings()]
 NEGATIONS_OF = {"cities": "neg_cities", "elements": "neg_elements", "animals": "neg_animals", "books": "neg_books"}
 
 
+@functools.cache
+def made(name):
+    return read_table(name)
+
+
 def rng():
     return np.random.default_rng(0)
 
@@ -25,17 +30,17 @@ def write(name, text, **settings):
 @pytest.mark.parametrize("rewriting", ALL)
 @pytest.mark.parametrize("name", builtin_names())
 def test_rows_add_up_labels_and_groups_stay_and_nothing_leaks(name, rewriting):
-    table = read_table(name)
+    table = made(name)
     done = rewrite_table(table, ALL[rewriting])
     assert len(done.rows) + done.n_unchanged + done.n_excluded == len(table)
     assert sum(done.reasons.values()) == done.n_excluded
-    again = rewrite_table(table, ALL[rewriting])
+    again = rewrite_table(table.take(done.rows[::9]) if len(done.rows) else table.take([0, 1]), ALL[rewriting])
     if done.table is None:
         assert again.table is None
         assert len(done.rows) == 0
         return
     assert again.table is not None
-    assert again.table.digest == done.table.digest
+    assert again.table.digest == done.table.take(np.arange(0, len(done.table), 9)).digest
     source = table.take(done.rows)
     assert all(new != old for new, old in zip(done.table.texts, source.texts, strict=True))
     if source.groups is not None:
@@ -110,22 +115,21 @@ def test_paraphrased_and_swapped_comparisons_are_right():
 
 
 @pytest.mark.parametrize("rewriting", [name for name in ALL if name != "negation"])
-@pytest.mark.parametrize("name", ["elements"])
-def test_balance_by_groups_survives(name, rewriting):
-    table = rewrite_table(read_table(name), ALL[rewriting]).table
+def test_balance_by_groups_survives(rewriting):
+    table = rewrite_table(made("elements"), ALL[rewriting]).table
     assert audit(table).severity == "ok"
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_typos_touch_no_name_number_or_negation(seed):
     for name in ("cities", "neg_cities", "elements", "neg_elements", "larger_than", "books", "neg_books"):
         table = read_table(name)
         done = rewrite_table(table, ALL["typos"], seed=seed)
         assert done.table is not None
         for row, new in zip(done.rows.tolist(), done.table.texts, strict=True):
-            for word in (table.column("subject")[row], table.column("object")[row]):
-                whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
-                assert len(whole.findall(new)) == len(whole.findall(table.texts[row])) > 0
+            kept = [word.casefold() for word in (table.column("subject")[row], table.column("object")[row])]
+            old_words, new_words = ([f" {text.casefold().rstrip('.')} "] for text in (table.texts[row], new))
+            assert all(new_words[0].count(f" {word} ") == old_words[0].count(f" {word} ") == 1 for word in kept)
             for word in NEGATIONS:
                 assert new.split().count(word) == table.texts[row].split().count(word)
             assert [c for c in new if c.isdigit()] == [c for c in table.texts[row] if c.isdigit()]
@@ -293,3 +297,24 @@ def test_names_are_unique_and_kinds_known():
     assert {one.kind for one in style_rewritings()} == {"style"}
     assert [one.kind for one in shift_rewritings()] == ["negation", "paraphrase", "entity_swap"]
     assert all(one.description for one in ALL.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("He stayed because it rained.", "He stayed since it rained."),
+        ("Because it rained, he stayed.", "Since it rained, he stayed."),
+        ("He stayed because of the rain.", None),
+        ("However hard it rained, he left.", None),
+        ("A camel is a mammal.", "A camel belongs to the mammals."),
+        ("Hamlet was not written by Leo Tolstoy.", "Leo Tolstoy is not the author of Hamlet."),
+    ],
+)
+def test_paraphrases_say_the_same(text, expected):
+    options = {ALL["paraphrase"].apply(text, np.random.default_rng(seed)) for seed in range(8)}
+    assert expected in options
+    assert (None in options) == (expected is None)
+
+
+def test_spare_facts_are_used_even_when_the_caller_says_that_labels_stay():
+    assert rewrite_table(made("cities"), ALL["entity_swap"], label_effect="keeps").table.texts[0].startswith("The city of Baltimore")

@@ -38,6 +38,12 @@ class Rewritten:
         n_excluded: rows that could not be rewritten with a label that is known to be right.
         reasons: why, with counts that add up to `n_excluded`.
         rewriting: the rewriting's name.
+
+    Examples:
+        >>> from transect.data import read_table, style_rewritings
+        >>> done = rewrite_table(read_table(["it rains", "it SNOWS"]), style_rewritings()[0], seed=1)
+        >>> done.rewriting, len(done.rows) + done.n_unchanged + done.n_excluded
+        ('case', 2)
     """
 
     table: Table | None
@@ -92,7 +98,7 @@ def rewrite_table(table: Table, rewriting: Rewriting, *, seed: int = 0, label_ef
     reasons: collections.Counter[str] = collections.Counter()
     made: dict[int, _Row] = {}
     unchanged = 0
-    facts = swapped_facts(table) if rewriting.kind == "entity_swap" and label_effect is None else None
+    facts = swapped_facts(table) if rewriting.kind == "entity_swap" and label_effect != "flips" else None
     for row, text in enumerate(table.texts):
         if effect is None and facts is None:
             reasons[_UNKNOWN[rewriting.kind]] += 1

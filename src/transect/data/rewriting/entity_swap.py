@@ -8,15 +8,13 @@ In any other table a swap may change the label (most labels are about somebody).
 (capitalised words inside a sentence) replaced by made-up ones, the same name always by the same.
 """
 
-import csv
 import hashlib
 import re
-from collections.abc import Iterator
-from importlib import resources
 
 import numpy as np
 
 from transect.data.rewriting.rewriting import Rewriting
+from transect.data.sets.rows import facts
 from transect.data.table import Table
 
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+(?:[ -][A-Z][a-z]+)*")
@@ -74,22 +72,17 @@ def _swap(new: dict[tuple[str, str], str], text: str, subject: str, said: str, f
     return head.replace(subject, new[fact, subject]) + f"{said_new}.", new[fact, subject], said_new
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    text = resources.files("transect.data").joinpath("facts", f"{name}.csv").read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
-
-
 def _cities() -> dict[tuple[str, str], str]:
-    spare: dict[str, Iterator[str]] = {}
-    for row in _rows("cities_more"):
-        spare.setdefault(row["country"], iter([one["city"] for one in _rows("cities_more") if one["country"] == row["country"]]))
-    found = {row["city"]: next(spare.get(row["country"], iter(())), None) for row in _rows("cities")}
+    spare: dict[str, list[str]] = {}
+    for row in reversed(facts("cities_more")):
+        spare.setdefault(row["country"], []).append(row["city"])
+    found = {row["city"]: spare[row["country"]].pop() if spare.get(row["country"]) else None for row in facts("cities")}
     return {("country", city): other for city, other in found.items() if other}
 
 
 def _elements() -> dict[tuple[str, str], str]:
     new: dict[tuple[str, str], str] = {}
-    for old, other in zip(_rows("elements"), _rows("elements_more"), strict=False):
+    for old, other in zip(facts("elements"), facts("elements_more"), strict=False):
         for fact in ("symbol", "number"):
             new[fact, old["element"]] = other["element"]
             new[f"{fact} said", old[fact]] = other[fact]

@@ -27,12 +27,11 @@ _FORMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"(.+) was written by (.+)\.", ("{1} wrote {0}.", "{1} is the author of {0}.")),
 )
 _PHRASES = {
-    "in order to": "so as to", "because": "since", "however": "nevertheless", "for example": "for instance", "a lot of": "plenty of",
-    "in addition": "moreover", "as well as": "along with", "therefore": "hence", "although": "even though", "perhaps": "maybe",
-    "a number of": "several", "due to": "owing to", "approximately": "roughly", "at this moment": "right now", "big": "large",
-    "begin": "start", "begins": "starts", "began": "started", "purchase": "buy", "assist": "help", "quickly": "fast",
+    "in order to": "so as to", "because": "since", "however,": "nevertheless,", "for example": "for instance", "a lot of": "plenty of",
+    "in addition,": "moreover,", "therefore": "hence", "although": "even though", "perhaps": "maybe", "approximately": "roughly",
+    "at this moment": "right now", "begins": "starts", "began": "started", "quickly": "fast",
 }  # fmt: skip
-_PHRASE = re.compile(r"\b(" + "|".join(sorted(_PHRASES, key=len, reverse=True)) + r")\b", re.IGNORECASE)
+_PHRASE = re.compile(r"\b(" + "|".join(sorted(_PHRASES, key=len, reverse=True)) + r")(?!\w| of\b)", re.IGNORECASE)
 
 
 def _paraphrase(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str | None:
