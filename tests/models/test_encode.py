@@ -108,7 +108,7 @@ def test_a_template_that_refuses_a_conversation_is_quoted_with_the_row():
         (PLAIN, TEXTS[:1], {"spans": [""]}, "row 0: the span '' does not occur"),
         (PLAIN, TEXTS[:1], {"spans": [(5, 99)]}, "row 0: the span (5, 99) is not a character range"),
         (PLAIN, TEXTS[:1], {"spans": [(5, 5)]}, "row 0: the span (5, 5) is not a character range"),
-        (CHAT, [[{"role": "user", "content": "a"}]], {"spans": [(0, 1)]}, "must be a piece of text"),
+        (CHAT, [[{"role": "user", "content": "a"}]], {"spans": [(0, 2)]}, "row 0: the span (0, 2) is not a character range"),
     ],
 )
 def test_bad_input_is_named(model, texts, settings, says):

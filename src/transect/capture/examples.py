@@ -70,7 +70,7 @@ def read_examples(model: Model, data: Data, rule: TokenRule, *, chat: bool, trun
         raise InputError(f"{model.name} takes tensors, got {type(data).__name__}; give one tensor [n, ...] with an example per row.")
     table = data if isinstance(data, Table) else read_table(data)
     lengths, ids, reads, n_truncated = [], [], [], 0
-    for at, encoded in _encode(model, table.messages or table.texts, _spans(table, rule), chat=chat, truncate=truncate):
+    for at, encoded in _encode(model, table, rule, chat=chat, truncate=truncate):
         lengths.append(np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(encoded)))
         ids.append(np.fromiter(itertools.chain.from_iterable(encoded.ids), dtype=np.int32, count=int(lengths[-1].sum())))
         reads.append(_reads(encoded, rule, at))
@@ -86,15 +86,17 @@ def read_examples(model: Model, data: Data, rule: TokenRule, *, chat: bool, trun
     )
 
 
-def _encode(model: Model, rows: Sequence[Any], spans: Sequence[Any] | None, *, chat: bool, truncate: bool) -> Iterator[tuple[int, Encoded]]:
+def _encode(model: Model, table: Table, rule: TokenRule, *, chat: bool, truncate: bool) -> Iterator[tuple[int, Encoded]]:
     """Token ids piece by piece, each with the row where it begins: a tokenizer keeps kilobytes per text while it works."""
+    rows, spans, role = table.messages or table.texts, _spans(table, rule), rule.column if rule.extent == "role" else None
     for at in range(0, len(rows), _PIECE):
         piece = slice(at, at + _PIECE)
         try:
-            yield at, encode(model, rows[piece], chat=chat, truncate=truncate, spans=None if spans is None else spans[piece])
+            cut = None if spans is None else spans[piece]
+            yield at, encode(model, rows[piece], chat=chat, truncate=truncate, spans=cut, role=role)
         except InputError:
             if len(rows) > _PIECE:
-                encode(model, rows, chat=chat, truncate=truncate, spans=spans)  # refuses again, counting over all rows
+                encode(model, rows, chat=chat, truncate=truncate, spans=spans, role=role)  # refuses again, counting over all rows
             raise
 
 
@@ -121,11 +123,8 @@ def _spans(table: Table, rule: TokenRule) -> Sequence[Any] | None:
             f"the token rule {str(rule)!r} needs a span column {rule.column!r}, the table {table.name!r} has {known}. "
             f"Read the table with span={rule.column!r} (--span {rule.column})."
         )
-    ranges = table.spans[rule.column]
-    if table.messages is None:
-        return ranges
-    # Character ranges count in the contents joined together; the chat template writes more around them.
-    return [text[start:end] for text, (start, end) in zip(table.texts, ranges, strict=True)]
+    # Those of chats count in the contents, one message a line, and are found there under the template.
+    return table.spans[rule.column]
 
 
 def _tensor_examples(model: Model, data: torch.Tensor, *, chat: bool) -> Examples:

@@ -178,7 +178,7 @@ class Following:
 def cached_tokens(kwargs: dict[str, Any]) -> int:
     """How many tokens the cache of a pass holds; recurrent states do not say and count as empty."""
     for name in ("cache", "past_key_values"):
-        length = getattr(kwargs.get(name), "get_seq_length", None)
+        length: Any = getattr(kwargs.get(name), "get_seq_length", None)
         if callable(length):
             try:
                 return int(length())

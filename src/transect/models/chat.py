@@ -42,17 +42,27 @@ def render(tokenizer: Any, rows: Sequence[Any], *, chat: bool, add_generation_pr
         )
     texts, prompts = [], []
     for row, value in enumerate(rows):
-        messages = [{"role": "user", "content": value}] if isinstance(value, str) else [dict(message) for message in value]
+        messages = messages_of(value)
         answered = messages[-1].get("role") == "assistant"
         if answered and len(messages) == 1:
             raise InputError(f"row {row}: the conversation holds an answer and nothing before it; give the question too.")
-        texts.append(_apply(tokenizer, messages, row, opening=add_generation_prompt and not answered))
-        prompts.append(_apply(tokenizer, messages[:-1], row, opening=True) if answered else None)
+        texts.append(apply_template(tokenizer, messages, row, opening=add_generation_prompt and not answered))
+        prompts.append(apply_template(tokenizer, messages[:-1], row, opening=True) if answered else None)
     originals = tuple(value if isinstance(value, str) else None for value in rows)
     return Rendered(texts=tuple(texts), prompts=tuple(prompts), originals=originals, chat=True)
 
 
-def _apply(tokenizer: Any, messages: list[dict[str, Any]], row: int, *, opening: bool) -> str:
+def messages_of(value: Any) -> list[dict[str, Any]]:
+    """A conversation as a list of its own; a plain text is one user turn."""
+    return [{"role": "user", "content": value}] if isinstance(value, str) else [dict(message) for message in value]
+
+
+def apply_template(tokenizer: Any, messages: list[dict[str, Any]], row: int, *, opening: bool) -> str:
+    """A conversation as the template writes it.
+
+    Raises:
+        InputError: the template refuses it.
+    """
     from jinja2 import TemplateError
 
     try:

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transect.errors import InputError
-from transect.models.chat import Rendered, render
+from transect.models.chat import Rendered, messages_of, render
 from transect.models.model import Model
+from transect.models.roles import content_span, find_segments, role_span
 
 Messages = Sequence[Mapping[str, Any]]
 """One conversation, as chat templates take it: ``[{"role": "user", "content": "..."}, ...]``."""
@@ -40,6 +41,7 @@ def encode(
     max_length: int | None = None,
     truncate: bool = False,
     spans: Sequence[str] | Sequence[tuple[int, int]] | None = None,
+    role: str | None = None,
 ) -> Encoded:
     """Tokenise texts or conversations in one call, without padding.
 
@@ -55,12 +57,15 @@ def encode(
         max_length: the most tokens allowed; the model's own limit when None.
         truncate: cut longer texts at the end (special tokens there are kept) instead of refusing them.
         spans: one piece of text per example, found at its first occurrence, or one character range ``(start, end)``
-            of the text. Tokens that touch the span belong to it; white space around it does not count.
+            of the text (of a conversation's contents, one message a line). Tokens that touch the span belong to it; white space
+            around it does not count.
+        role: take as spans the content of the last message of this role, for example ``assistant`` or ``thinking`` (see
+            `transect.models.roles`).
 
     Raises:
         InputError: the model has no tokenizer; a text is empty or no string; a text is longer than the limit and
             `truncate` is off; there is no chat template, or it refuses a conversation, or it writes the prompt of an answer
-            differently once the answer is there; a span does not occur. Row numbers count from 0.
+            differently once the answer is there; a span does not occur, or a template rewrites what holds it. Row numbers count from 0.
 
     Examples:
         >>> from transect.testing.tiny import tiny
@@ -75,16 +80,24 @@ def encode(
         raise InputError(f"expected a sequence of texts, got one string; write [{texts[:40]!r}].")
     if spans is not None and len(spans) != len(texts):
         raise InputError(f"expected one span per text, got {len(spans)} spans for {len(texts)} texts.")
+    if role is not None and spans is not None:
+        raise InputError(f"give spans or role={role!r}, not both: either marks a part of each text.")
     rendered = render(tokenizer, texts, chat=chat, add_generation_prompt=add_generation_prompt)
-    rows = _tokenise(tokenizer, rendered, offsets=spans is not None)
+    if role is not None and not rendered.chat:
+        raise InputError(f"role={role!r} is for conversations, and these are plain texts; give messages, or chat=True (--chat).")
+    marked = role is not None or spans is not None
+    rows = _tokenise(tokenizer, rendered, offsets=marked)
     ids, prompts = list(rows["input_ids"]), _prompts(tokenizer, rendered, rows["input_ids"])
-    token_spans = (
-        None
-        if spans is None
-        else [
-            _token_span(row, rendered, span, offsets) for row, (span, offsets) in enumerate(zip(spans, rows["offset_mapping"], strict=True))
-        ]
-    )
+    token_spans = None
+    if marked:
+        token_spans = []
+        for row, offsets in enumerate(rows["offset_mapping"]):
+            wanted = role if spans is None else spans[row]
+            if wanted is None or not rendered.chat:
+                at = _character_span(row, rendered, wanted)
+            else:
+                at = _span_in_chat(tokenizer, texts[row], rendered, row, wanted, role=spans is None, opening=add_generation_prompt)
+            token_spans.append(_token_span(row, rendered.texts[row], at, offsets, wanted))
     limit = min((length for length in (max_length, model.max_length) if length is not None), default=None)
     too_long = [row for row, row_ids in enumerate(ids) if limit is not None and len(row_ids) > limit]
     if too_long and limit is not None:
@@ -156,21 +169,20 @@ def _prompts(tokenizer: Any, rendered: Rendered, ids: Sequence[list[int]]) -> li
     return prompts
 
 
-def _token_span(row: int, rendered: Rendered, span: str | tuple[int, int], offsets: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The tokens that touch a span of the text."""
-    text = rendered.texts[row]
-    start, end = _character_span(row, rendered, span)
+def _token_span(row: int, text: str, at: tuple[int, int], offsets: Sequence[tuple[int, int]], wanted: Any) -> tuple[int, int]:
+    """The tokens that touch a character range of the text; `wanted` is what the caller asked for."""
+    start, end = at
     inside = text[start:end]
     if inside.strip():
         start, end = start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
     touching = [index for index, (first, last) in enumerate(offsets) if first < end and last > start]
     if not touching:
-        raise InputError(f"row {row}: no token touches the span {span!r} of {text!r}.")
+        raise InputError(f"row {row}: no token touches the span {wanted!r} of {text!r}.")
     return touching[0], touching[-1] + 1
 
 
-def _character_span(row: int, rendered: Rendered, span: str | tuple[int, int]) -> tuple[int, int]:
-    """A span as a character range of the text that is tokenised."""
+def _character_span(row: int, rendered: Rendered, span: Any) -> tuple[int, int]:
+    """A span of a plain text as a character range."""
     text = rendered.texts[row]
     if isinstance(span, str):
         start = text.find(span) if span else -1
@@ -178,16 +190,26 @@ def _character_span(row: int, rendered: Rendered, span: str | tuple[int, int]) -
             raise InputError(f"row {row}: the span {span!r} does not occur in the text {text!r}.")
         return start, start + len(span)
     start, end = span
-    original = rendered.originals[row]
-    if original is None:
-        raise InputError(f"row {row}: a conversation's span must be a piece of text, got the character range {span!r}.")
-    if not 0 <= start < end <= len(original):
-        raise InputError(f"row {row}: the span {span!r} is not a character range of a text of {len(original)} characters.")
-    if text == original:
-        return start, end
-    # A chat template may trim what it is given, so the text is looked for without the white space around it.
-    shift = text.find(original.strip()) - (len(original) - len(original.lstrip()))
-    return max(start + shift, 0), end + shift
+    if not 0 <= start < end <= len(text):
+        raise InputError(f"row {row}: the span {span!r} is not a character range of a text of {len(text)} characters.")
+    return start, end
+
+
+def _span_in_chat(
+    tokenizer: Any, value: Any, rendered: Rendered, row: int, wanted: Any, *, role: bool, opening: bool
+) -> tuple[int, int]:  # fmt: skip
+    """A span or a role as a character range of the rendered conversation."""
+    segments = find_segments(tokenizer, value, rendered.texts[row], row=row, add_generation_prompt=opening)
+    if role:
+        return role_span(segments, wanted, row=row)
+    if isinstance(wanted, str):
+        # Words are looked for in what was said; the template's own words come second.
+        contents = "\n".join(str(message.get("content") or "") for message in messages_of(value))
+        start = contents.find(wanted) if wanted else -1
+        if start < 0:
+            return _character_span(row, rendered, wanted)
+        wanted = (start, start + len(wanted))
+    return content_span(segments, value, wanted, row=row)
 
 
 def _still_there(row: int, span: tuple[int, int], kept: int) -> tuple[int, int]:
