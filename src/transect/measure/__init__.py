@@ -3,6 +3,7 @@
 Every number is an `Estimate` with an interval that respects groups; `naive` holds the definitions that the fast paths equal.
 """
 
+from transect.measure.agreement import Agreement, agreement
 from transect.measure.baselines import TextBaseline, fit_bag_of_words, fit_length, fit_majority
 from transect.measure.control_task import Selectivity, control_selectivity
 from transect.measure.controls import (
@@ -52,6 +53,7 @@ from transect.measure.statistic import (
     spearman_statistic,
 )
 from transect.measure.transfer import TRANSFER_RULES, Transfer, is_above_chance, transfer_status
+from transect.measure.variance import FactorShare, VarianceExplained, variance_explained
 from transect.measure.verdicts import READABLE_RULE, SURFACE_RULE, Rule, Verdict, verdict
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "SPEARMAN",
     "SURFACE_RULE",
     "TRANSFER_RULES",
+    "Agreement",
     "Bootstrap",
     "Choice",
     "Comparison",
@@ -69,6 +72,7 @@ __all__ = [
     "DirectionScore",
     "Estimate",
     "Evidence",
+    "FactorShare",
     "LeftOut",
     "Meaning",
     "Metric",
@@ -84,10 +88,12 @@ __all__ = [
     "Statistic",
     "TextBaseline",
     "Transfer",
+    "VarianceExplained",
     "Verdict",
     "accuracy",
     "accuracy_statistic",
     "adjust_p",
+    "agreement",
     "auroc",
     "auroc_bootstrap",
     "auroc_columns",
@@ -136,5 +142,6 @@ __all__ = [
     "spearman",
     "spearman_statistic",
     "transfer_status",
+    "variance_explained",
     "verdict",
 ]
