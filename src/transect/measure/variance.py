@@ -10,9 +10,9 @@ performance. With the main effects of all factors fitted by least squares, a fac
 
 - p: Freedman and Lane 1983: residuals of the fit without the factor are permuted and added back, and F is compared.
 - intervals: residual bootstrap (Efron 1979), residuals widened for the degrees of freedom used. Noise can only add to a sum of squares, so
-  the draws of eta^2 are moved to lie around omega^2, and the interval is one for the share without that excess. Measured
-  on crossed designs of 60 numbers, with true shares from 0.18 to 0.85, intervals of 0.95 held the truth in 0.90 to 0.91 of trials. Interactions count as noise: with one number for each combination nothing
-  else can be done.
+  the draws of eta^2 are moved to lie around omega^2, and the interval is one for the share without that excess. Measured on crossed
+  designs of 60 numbers, with true shares from 0.18 to 0.85, intervals of 0.95 held the truth in 0.90 to 0.91 of trials. Interactions
+  count as noise: with one number for each combination nothing else can be done.
 - a factor whose levels follow from the other factors' (a layer that was run with one dataset only) cannot be separated from them: it has
   degrees of freedom missing, and is said to be confounded.
 """
