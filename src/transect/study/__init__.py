@@ -4,5 +4,6 @@ from transect.study.prepare import combine
 from transect.study.run import Found, default_fitter, fitter_named, probe
 from transect.study.score import Scored, score_texts
 from transect.study.settings import Settings
+from transect.study.stress_test import StressSettings, stress
 
-__all__ = ["Found", "Scored", "Settings", "combine", "default_fitter", "fitter_named", "probe", "score_texts"]
+__all__ = ["Found", "Scored", "Settings", "StressSettings", "combine", "default_fitter", "fitter_named", "probe", "score_texts", "stress"]

@@ -314,7 +314,7 @@ def _what_joining_changed(gathered: Gathered) -> list[str]:
 
 def _template(gathered: Gathered) -> dict[str, str | None]:
     """The chat template's hash, where one was in force: other words around a message move the tokens that the probe reads."""
-    in_force = gathered.settings.chat or gathered.parts.train.messages is not None
+    in_force = gathered.settings.chat or gathered.parts.train.table.messages is not None
     return {"chat_template": template_hash(gathered.model.tokenizer)} if in_force else {}
 
 
