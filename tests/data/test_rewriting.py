@@ -69,19 +69,26 @@ def test_a_negated_set_is_its_opposite_word_for_word_and_label_for_label(name):
     assert back.table.labels.tolist() == read_table(name).labels.tolist()
 
 
-@pytest.mark.parametrize(("name", "said"), [("cities", "is in"), ("neg_cities", "is not in")])
-def test_swapped_cities_are_true_where_the_facts_say_so(name, said):
-    country = {row["city"]: row["country"] for row in facts("cities_more")}
-    done = rewrite_table(read_table(name), ALL["entity_swap"])
-    assert len(done.table) == 560
-    for text, city, where, label in zip(
-        done.table.texts, done.table.column("subject"), done.table.column("object"), done.table.codes, strict=True
+@pytest.mark.parametrize(
+    ("name", "thing", "sort", "kept"),
+    [("cities", "city", "country", 560), ("animals", "animal", "class", 156), ("books", "title", "author", 128)],
+)
+@pytest.mark.parametrize("negated", [False, True])
+def test_swapped_things_are_true_where_the_facts_say_so(name, thing, sort, kept, negated):
+    spare = {row[thing]: row[sort] for row in facts(f"{name}_more")}
+    assert not {row[thing] for row in facts(name)} & set(spare)
+    table = made(f"neg_{name}" if negated else name)
+    done = rewrite_table(table, ALL["entity_swap"])
+    assert len(done.table) == kept
+    assert done.reasons == {"no spare fact to swap in": len(table) - kept}
+    for row, text, new, said, label in zip(
+        done.rows, done.table.texts, done.table.column("subject"), done.table.column("object"), done.table.codes, strict=True
     ):
-        assert text == f"The city of {city} {said} {where}."
-        assert (country[city] == where) == (label == (said == "is in"))
-    assert done.reasons == {"no spare fact to swap in": 8}
-    old = {row["city"] for row in facts("cities")}
-    assert not old & set(country)
+        assert text == table.texts[row].replace(table.column("subject")[row], new)
+        assert (spare[new] == said) == (label != negated)
+    # The same thing becomes the same thing, and no two become one.
+    pairs = set(zip(table.column("subject")[done.rows], done.table.column("subject"), strict=True))
+    assert len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
 
 
 def test_swapped_elements_are_true_where_the_facts_say_so():

@@ -73,9 +73,9 @@ def rewrite_table(table: Table, rewriting: Rewriting, *, seed: int = 0, label_ef
         table: ``n`` rows.
         rewriting: one of `style_rewritings` or `shift_rewritings`.
         seed: another seed, other random choices.
-        label_effect: what the rewriting does to the label, "keeps" or "flips". By itself: styles and paraphrases keep it; a negation
-            flips it where the label is whether the statement is true; swapped entities keep it in the built-in sets that have spare
-            facts. Everywhere else the effect is unknown and the rows are excluded.
+        label_effect: what the rewriting does to the label, "keeps" or "flips". By itself: styles and paraphrases keep it (use none on
+            a table whose label is about style); a negation flips it where the label is whether the statement is true; swapped entities
+            keep it in the built-in sets that have spare facts. Everywhere else the effect is unknown and the rows are excluded.
 
     Returns:
         The rewritten rows. Rows in `table`, unchanged and excluded rows add up to ``n``.

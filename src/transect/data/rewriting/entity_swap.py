@@ -1,8 +1,8 @@
 """Shift: other entities, the same statement.
 
-In the built-in sets about cities, elements and numbers the new entities come from spare facts that no set uses: a city becomes another
-city of the same country, an element and its symbol and number become those of another element, and a number a larger one, so the label
-stays what it was and no new text is that of another row. The swap is the same for every row, or the balance of words would be lost.
+In the built-in sets about truth the new entities come from spare facts that no set uses: a city becomes another city of the same country, an
+animal one of the same class, a book one by the same author, an element with its symbol and number another element with its own, and a number
+a larger one, so the label stays what it was and no new text is that of another row. The swap is the same for every row, or the balance of words would be lost.
 
 In any other table a swap may change the label (most labels are about somebody). Only when the caller says that it does not are names
 (capitalised words inside a sentence) replaced by made-up ones, the same name always by the same.
@@ -18,6 +18,8 @@ from transect.data.sets.rows import facts
 from transect.data.table import Table
 
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+(?:[ -][A-Z][a-z]+)*")
+# Built-in sets whose things can change places with others of the same sort: (column of the thing, column of the sort).
+_SAME = {"cities": ("city", "country"), "animals": ("animal", "class"), "books": ("title", "author")}
 _SYLLABLES = ("ba", "dor", "fen", "gil", "ka", "lor", "mi", "nev", "po", "ras", "sul", "tam", "vek", "wen", "yo", "zar")
 
 
@@ -46,13 +48,16 @@ def swapped_facts(table: Table) -> list[tuple[str, str, str] | None] | None:
     Returns:
         None for other tables.
     """
-    base = {"neg_cities": "cities", "neg_elements": "elements", "smaller_than": "larger_than"}
-    name = table.source.removeprefix("built-in ") if table.source.startswith("built-in ") else ""
-    swap = {"cities": _cities, "elements": _elements, "larger_than": _numbers}.get(base.get(name, name))
-    if swap is None:
+    name = table.source.removeprefix("built-in ").removeprefix("neg_") if table.source.startswith("built-in ") else ""
+    if name in _SAME:
+        new = _same(name)
+    elif name == "elements":
+        new = _elements()
+    elif name in ("larger_than", "smaller_than"):
+        new = {}
+    else:
         return None
     columns = (table.texts, table.column("subject"), table.column("object"), table.column("fact"), table.groups)
-    new = swap()
     return [_swap(new, *map(str, row)) for row in zip(*columns, strict=True)]  # type: ignore[arg-type]
 
 
@@ -72,12 +77,13 @@ def _swap(new: dict[tuple[str, str], str], text: str, subject: str, said: str, f
     return head.replace(subject, new[fact, subject]) + f"{said_new}.", new[fact, subject], said_new
 
 
-def _cities() -> dict[tuple[str, str], str]:
+def _same(name: str) -> dict[tuple[str, str], str]:
+    """Each thing of a set becomes a spare one of the same country, class or author, as far as there are any."""
+    thing, said = _SAME[name]
     spare: dict[str, list[str]] = {}
-    for row in reversed(facts("cities_more")):
-        spare.setdefault(row["country"], []).append(row["city"])
-    found = {row["city"]: spare[row["country"]].pop() if spare.get(row["country"]) else None for row in facts("cities")}
-    return {("country", city): other for city, other in found.items() if other}
+    for row in reversed(facts(f"{name}_more")):
+        spare.setdefault(row[said], []).append(row[thing])
+    return {(said, row[thing]): spare[row[said]].pop() for row in facts(name) if spare.get(row[said])}
 
 
 def _elements() -> dict[tuple[str, str], str]:
@@ -87,7 +93,3 @@ def _elements() -> dict[tuple[str, str], str]:
             new[fact, old["element"]] = other["element"]
             new[f"{fact} said", old[fact]] = other[fact]
     return new
-
-
-def _numbers() -> dict[tuple[str, str], str]:
-    return {}

@@ -23,8 +23,8 @@ _WORDINGS = {
     ),
 }
 _NOTES = (
-    "collusion: synthetic transcripts; secrecy is said in words, so a model of words finds it (the best word alone: AUROC 0.75). For trying out methods, not for claims "
-    "about how agents collude.",
+    "collusion: synthetic transcripts; secrecy is said in words, so a model of words finds it (the best word alone: AUROC 0.75). For trying "
+    "out methods, not for claims about how agents collude.",
 )
 
 
