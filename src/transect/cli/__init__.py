@@ -8,6 +8,7 @@ from rich.console import Console
 from transect.cli.capture import capture
 from transect.cli.inspect import inspect
 from transect.cli.probe import probe
+from transect.cli.route import route
 from transect.cli.score import score
 from transect.errors import TransectError
 
@@ -21,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (probe, score, inspect, capture):
+for command in (probe, score, inspect, capture, route):
     app.command()(command)
 
 
