@@ -178,10 +178,10 @@ class Following:
 def cached_tokens(kwargs: dict[str, Any]) -> int:
     """How many tokens the cache of a pass holds; recurrent states do not say and count as empty."""
     for name in ("cache", "past_key_values"):
-        length: Any = getattr(kwargs.get(name), "get_seq_length", None)
-        if callable(length):
+        cache: Any = kwargs.get(name)
+        if hasattr(cache, "get_seq_length"):
             try:
-                return int(length())
+                return int(cache.get_seq_length())
             except (ValueError, TypeError):
                 return 0
     return 0

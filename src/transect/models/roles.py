@@ -147,11 +147,12 @@ def role_masks(model: Model, conversations: Sequence[Any], role: str, *, add_gen
         >>> model.tokenizer.decode(model.tokenizer.apply_chat_template(chat, return_dict=False)[int(mask.int().argmax()):][:int(mask.sum())])
         'It is'
     """
-    rendered = render(model.tokenizer, conversations, chat=True, add_generation_prompt=add_generation_prompt)
+    tokenizer: Any = model.tokenizer
+    rendered = render(tokenizer, conversations, chat=True, add_generation_prompt=add_generation_prompt)
     masks = []
     for row, (value, text) in enumerate(zip(conversations, rendered.texts, strict=True)):
-        segments = find_segments(model.tokenizer, value, text, row=row, add_generation_prompt=add_generation_prompt)
-        offsets = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        segments = find_segments(tokenizer, value, text, row=row, add_generation_prompt=add_generation_prompt)
+        offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
         ranges = [(segment.start, segment.end) for segment in segments if segment.role == role and segment.start >= 0]
         masks.append(torch.tensor([any(first < end and last > start for start, end in ranges) for first, last in offsets]))
     return tuple(masks)

@@ -1,17 +1,26 @@
 """Shipped checks of the contracts, and tiny random models to run them on; for our methods and for other people's."""
 
 from transect.testing.capture_checks import check_capture
+from transect.testing.decision_checks import check_calibration, check_threshold
 from transect.testing.fitter_checks import all_fitters, check_fitter, check_readout
+from transect.testing.mixer_checks import all_mixers, check_mixer, mixer_inputs
+from transect.testing.monitor_checks import check_monitor
 from transect.testing.subspace_checks import check_subspace
 from transect.testing.tiny import FAMILIES, tiny, tiny_chat_tokenizer, tiny_tokenizer
 
 __all__ = [
     "FAMILIES",
     "all_fitters",
+    "all_mixers",
+    "check_calibration",
     "check_capture",
     "check_fitter",
+    "check_mixer",
+    "check_monitor",
     "check_readout",
     "check_subspace",
+    "check_threshold",
+    "mixer_inputs",
     "tiny",
     "tiny_chat_tokenizer",
     "tiny_tokenizer",
