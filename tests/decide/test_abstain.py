@@ -10,7 +10,10 @@ from transect.errors import InputError, MismatchError, SampleSizeError
 def test_the_share_of_like_rows_is_alpha_on_average_over_references():
     rng = np.random.default_rng(0)
     alpha = 0.1
-    lost = [fit_abstention(rng.standard_t(3, size=(60, 2)), alpha=alpha, seed=seed).abstains(rng.standard_t(3, size=(1, 2)))[0] for seed in range(1000)]
+    lost = [
+        fit_abstention(rng.standard_t(3, size=(60, 2)), alpha=alpha, seed=seed).abstains(rng.standard_t(3, size=(1, 2)))[0]
+        for seed in range(1000)
+    ]
     exact = 3 / 31  # 30 calibration rows: p <= 0.1 is a rank of 3 among 31
     assert abs(np.mean(lost) - exact) < 4 * np.sqrt(exact * (1 - exact) / 1000)
     assert exact <= alpha

@@ -115,9 +115,9 @@ def test_it_is_measured_on_other_rows_only():
     assert measured.brier.after.groups == 250
     perfect = ((truth[new] - codes[new]) ** 2).mean()
     assert measured.brier.after.value > perfect - 0.01  # it does not beat the one who planted it
-    with pytest.raises(InputError, match="1 rows of these.*'1999'"):
+    with pytest.raises(InputError, match=r"1 rows of these.*'1999'"):
         measure_calibration(calibration, scores[1999:], codes[1999:], rows=names[1999:])
-    with pytest.raises(InputError, match="1 groups of these.*'499'"):
+    with pytest.raises(InputError, match=r"1 groups of these.*'499'"):
         measure_calibration(calibration, scores[1999:], codes[1999:], groups=names[1999:] // 4)
     with pytest.raises(InputError, match="cannot tell"):
         measure_calibration(calibration, scores[new], codes[new])

@@ -96,7 +96,10 @@ def test_activations_stay_quiet_then_notice_and_fewer_rows_than_columns_are_fine
     alpha = 0.2
     n = 2 * needed_reference(alpha=alpha)
     ever = np.mean(
-        [ActivationDriftAlarm(rng.normal(size=(n, 3)), alpha=alpha, seed=seed).update(rng.normal(size=(25, 3))).alarm for seed in range(1000)]
+        [
+            ActivationDriftAlarm(rng.normal(size=(n, 3)), alpha=alpha, seed=seed).update(rng.normal(size=(25, 3))).alarm
+            for seed in range(1000)
+        ]
     )
     assert ever <= alpha + 3 * np.sqrt(alpha * (1 - alpha) / 1000)
     wide = ActivationDriftAlarm(rng.normal(size=(130, 300)), alpha=0.01)

@@ -125,7 +125,7 @@ def test_too_few_negatives_are_refused_with_the_number_needed():
 
 
 def test_a_group_on_both_sides_is_refused_by_name():
-    with pytest.raises(InputError, match="straddle.*'seen'"):
+    with pytest.raises(InputError, match=r"straddle.*'seen'"):
         threshold_for_fpr(np.arange(400.0), fpr=0.01, groups=["seen", *map(str, range(399))], fitted_groups=["other", "seen"])
     with pytest.raises(InputError, match="without groups"):
         threshold_for_fpr(np.arange(400.0), fpr=0.01, fitted_groups=["a"])
@@ -156,7 +156,9 @@ def test_the_rate_on_the_other_class_and_the_sentence():
     assert "NOT certified" in poor.sentence
     for made in (certificate, poor):
         assert Certificate.from_json(made.to_json()) == made
-    grouped = threshold_for_fpr(rng.normal(size=800), fpr=0.01, groups=np.arange(800) // 2, positives=rng.normal(size=60), positive_groups=np.arange(60) // 3)
+    grouped = threshold_for_fpr(
+        rng.normal(size=800), fpr=0.01, groups=np.arange(800) // 2, positives=rng.normal(size=60), positive_groups=np.arange(60) // 3
+    )
     assert grouped.grouped
     assert grouped.n_groups == 400
     assert grouped.other is not None

@@ -99,11 +99,15 @@ class SequenceCertificate:
         Raises:
             InputError: NaN (the row is named), or a sequence longer than any that was calibrated on.
         """
+        return self.peaks(scores, lengths) > self.threshold
+
+    def peaks(self, scores: Any, lengths: Any) -> Floats:
+        """What is compared with the threshold, ``[n]``; arguments and errors are those of `fires`."""
         values, counts = ragged(scores, lengths)
         if self.horizon is None and (counts > self.longest).any():
             which = int(np.flatnonzero(counts > self.longest)[0])
             raise self._too_long(f"sequence {which} has {counts[which]} tokens")
-        return self.statistic.peak(*_cut(values, counts, self.horizon)) > self.threshold
+        return self.statistic.peak(*_cut(values, counts, self.horizon))
 
     def alarm(self) -> "SequenceAlarm":
         """The streaming alarm for one sequence."""

@@ -1,0 +1,318 @@
+"""A certified threshold for the probe of a finished run: from rows that it has never seen to a promise in writing."""
+
+import dataclasses
+import datetime
+import json
+import os
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transect._files import write_json, write_text
+from transect.data import Table, concat, effective_groups, load_table, read_table
+from transect.decide import (
+    Certificate,
+    SequenceCertificate,
+    SequenceStatistic,
+    certify_sequences,
+    certify_threshold,
+    order_statistic,
+    threshold_for_fpr,
+    threshold_for_recall,
+)
+from transect.errors import InputError, MismatchError, StoreError
+from transect.linear import Readout
+from transect.models import Model, load
+from transect.report import load_report, render_html
+from transect.study.folder import REPORT, RunFolder
+from transect.study.score import score_texts
+
+SCHEMA = "transect.certificate/1"
+CERTIFICATE = "certificate.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Certified:
+    """What is promised of a probe's threshold, and on which rows.
+
+    Args:
+        threshold: a text fires where its score (or the statistic of its token scores) is above this.
+        fpr: the promise on negatives; None where none was asked for.
+        recall: the promise on positives; None where none was asked for.
+        about: the probe, the model and the tables, plain JSON values.
+        excluded: rows left out by table, because they share a text or a group with the probe's training table.
+        created: when, in ISO 8601 with the time zone.
+        transect: the version of transect.
+    """
+
+    threshold: float
+    fpr: Certificate | SequenceCertificate | None
+    recall: Certificate | None
+    about: Mapping[str, Any]
+    excluded: Mapping[str, int]
+    created: str
+    transect: str
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The promises and what was left out, one sentence each."""
+        promises = tuple(promise.sentence for promise in (self.fpr, self.recall) if promise is not None)
+        left = tuple(
+            f"{count} rows of {name} share a text or a group with the probe's training table and were left out."
+            for name, count in self.excluded.items()
+            if count
+        )
+        return promises + left
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; `from_json` gives back an equal object."""
+        return {
+            "schema": SCHEMA,
+            "created": self.created,
+            "transect": self.transect,
+            "threshold": self.threshold,
+            "fpr": None if self.fpr is None else self.fpr.to_json(),
+            "recall": None if self.recall is None else self.recall.to_json(),
+            "about": dict(self.about),
+            "excluded": dict(self.excluded),
+            "sentences": list(self.sentences),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Certified":
+        """The inverse of `to_json`.
+
+        Raises:
+            StoreError: another schema.
+        """
+        if value.get("schema") != SCHEMA:
+            raise StoreError(f"expected a certificate of schema {SCHEMA!r}, got {value.get('schema')!r}. Make it again.")
+        fpr, recall = value["fpr"], value["recall"]
+        if fpr is not None:
+            fpr = SequenceCertificate.from_json(fpr) if "bins" in fpr else Certificate.from_json(fpr)
+        return cls(
+            fpr=fpr,
+            recall=None if recall is None else Certificate.from_json(recall),
+            **{name: value[name] for name in ("threshold", "about", "excluded", "created", "transect")},
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Certified":
+        """Read a ``certificate.json`` back; a folder stands for the certificate in it.
+
+        Raises:
+            StoreError: there is no such file, it is not JSON, or of another schema.
+        """
+        file = Path(path) / CERTIFICATE if Path(path).is_dir() else Path(path)
+        try:
+            return cls.from_json(json.loads(file.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise StoreError(f"could not read {file}: {error.strerror or error}. Give a run that `transect certify` certified.") from error
+        except ValueError as error:
+            raise StoreError(f"{file} is not readable JSON ({error}). It may be cut short; make it again.") from error
+
+
+def certify(
+    run: str | os.PathLike[str],
+    negatives: Any,
+    *,
+    fpr: float | None = None,
+    recall: float | None = None,
+    confidence: float = 0.95,
+    positives: Any = None,
+    sequence: SequenceStatistic | None = None,
+    horizon: int | None = None,
+    model: Model | str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    dtype: str | None = None,
+    truncate: bool = False,
+    shown: bool | None = None,
+) -> Certified:
+    """Certify a threshold of a run's probe on new rows, and write it into the run as ``certificate.json``.
+
+    With ``fpr`` the threshold is the lowest whose false-positive rate is certified, and a ``recall`` is then certified (or not) at that
+    threshold; with ``recall`` alone the threshold is the highest whose recall is certified. Rows that share a text (but for case, spaces
+    and punctuation) or a group with any row of the run's training table are left out and counted. Rows of one group are not
+    independent, and neither are copies of a text, so the promise is then about groups.
+
+    Args:
+        run: the folder that `transect.probe` wrote.
+        negatives: a table, or anything `transect.read_table` takes. Without labels every row is negative; with the labels of the probe's
+            classes, the rows of the positive class tell the recall.
+        fpr: the false-positive rate to keep.
+        recall: the recall to keep.
+        confidence: of each promise.
+        positives: another table, all of whose rows are positive.
+        sequence: certify whole sequences by this statistic of their token scores, which an alarm can compute while tokens come in; None
+            certifies the score of the text as the probe reads it.
+        horizon: with ``sequence``, watch only so many tokens.
+        model: the model, or where to load it from; None loads what the run's report names.
+        device: where to run it, when it is loaded here.
+        dtype: the type to run it in, when it is loaded here.
+        truncate: cut texts longer than the model's context instead of refusing them.
+        shown: show a progress bar; None shows it on a terminal.
+
+    Raises:
+        SampleSizeError: too few independent rows; says how many are needed.
+        InputError: neither rate was asked for, a recall without positives, labels that are not the probe's, or a probe that is not binary.
+        MismatchError: the model is not the one that was probed.
+        StoreError: the folder holds no finished run, or an old one that kept no tables.
+    """
+    if fpr is None and recall is None:
+        raise InputError("expected a false-positive rate (fpr=, --fpr) or a recall (recall=, --recall) to certify, got neither.")
+    if horizon is not None and sequence is None:
+        raise InputError("a horizon is about the tokens of a sequence; give sequence= (--sequence) with it.")
+    folder = RunFolder(path=Path(run))
+    report = load_report(run)
+    readout = Readout.load(folder.path / "probe.safetensors")
+    if readout.classes is None or len(readout.classes) != 2:
+        raise InputError(f"a threshold needs a probe of two classes, this one has {readout.classes or 'a number'}.")
+    tables = _by_class(readout, read_table(negatives), None if positives is None else read_table(positives))
+    if recall is not None and "positives" not in tables:
+        raise InputError(
+            "a recall needs positives: give positives= (--positives), or negatives with a label column that holds both classes."
+        )
+    train = _training_table(folder, report.data.train.name)
+    kept, ids = _unseen(train, tables)
+    # What so many rows can never certify is refused before the model is loaded.
+    for rate, what in ((fpr, "negatives"), (None if recall is None else 1 - recall, "positives")):
+        if rate is not None:
+            order_statistic(len(np.unique(ids[what])), rate=rate, confidence=confidence)
+    loaded = model if isinstance(model, Model) else load(model or report.model.name, device=device, dtype=dtype)
+    if loaded.fingerprint != report.model.fingerprint:
+        raise MismatchError(
+            f"the run in {run} read {report.model.name} with fingerprint {report.model.fingerprint}, but {loaded.name} has "
+            f"{loaded.fingerprint}. Give the model that was probed, or probe this one."
+        )
+    scored = {
+        what: _scores(readout, loaded, table, ids[what], per_token=sequence is not None, truncate=truncate, shown=shown)
+        for what, table in kept.items()
+    }
+    threshold, certificates = _certified(scored, fpr=fpr, recall=recall, confidence=confidence, sequence=sequence, horizon=horizon)
+    named = {what: {"name": table.name, "source": table.source, "digest": table.digest, "n": len(table)} for what, table in kept.items()}
+    made = Certified(
+        threshold=threshold,
+        fpr=certificates[0],
+        recall=certificates[1],
+        about={
+            "model": {"name": report.model.name, "fingerprint": report.model.fingerprint},
+            "probe": {"site": readout.origin.site, "tokens": readout.origin.tokens, "classes": list(readout.classes)},
+            "reads": "the score of the text" if sequence is None else f"{sequence} of the token scores",
+            "tables": named,
+        },
+        excluded={what: len(table) - len(kept[what]) for what, table in tables.items()},
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        transect=version("transect"),
+    )
+    write_json(folder.path / CERTIFICATE, made.to_json())
+    # The pictures do not show the certificate, so only the page and the JSON are written again; the JSON last, as in `write_report`.
+    linked = dataclasses.replace(load_report(run), certificate=CERTIFICATE)
+    write_text(folder.path / "report.html", render_html(linked))
+    write_json(folder.path / REPORT, linked.to_json())
+    return made
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _Scores:
+    """Scores of one class: one for each text, or token scores in a row with the length of each text."""
+
+    values: np.ndarray
+    lengths: np.ndarray
+    groups: np.ndarray | None
+
+
+def _by_class(readout: Readout, negatives: Table, positives: Table | None) -> dict[str, Table]:
+    """The negatives, and the positives where there are any, whether by label or as a table of their own."""
+    if negatives.labels is None or readout.classes is None:
+        return {"negatives": negatives} | ({} if positives is None else {"positives": positives})
+    try:
+        codes = negatives.codes_for(readout.classes)
+    except InputError as error:
+        raise InputError(f"{error} Or give the negatives without a label column: then every row is one.") from error
+    if not (codes == 0).any():
+        raise InputError(f"no row of {negatives.name!r} has the label {readout.classes[0]!r}, the negative class of this probe.")
+    found = {"negatives": negatives.take(codes == 0)}
+    if positives is not None:
+        return {**found, "positives": positives}
+    return found if (codes == 0).all() else {**found, "positives": negatives.take(codes == 1)}
+
+
+def _training_table(folder: RunFolder, name: str) -> Table:
+    path = folder.table(name)
+    if not path.is_file():
+        raise StoreError(
+            f"{folder.path} kept no table {name!r} ({path} is missing), so nobody can tell which rows the probe has seen. Run transect probe "
+            f"again with --overwrite."
+        )
+    return load_table(path)
+
+
+def _unseen(train: Table, tables: Mapping[str, Table]) -> tuple[dict[str, Table], dict[str, np.ndarray]]:
+    """The rows that share neither text nor group with the training table, and their group numbers."""
+    bare = [Table(name=what, texts=table.texts, groups=table.groups) for what, table in (("train", train), *tables.items())]
+    numbers = np.split(effective_groups(concat(bare), near=False).ids, np.cumsum([len(table) for table in bare])[:-1])
+    kept, ids = {}, {}
+    for (what, table), own in zip(tables.items(), numbers[1:], strict=True):
+        new = ~np.isin(own, numbers[0])
+        if not new.any():
+            raise InputError(
+                f"all {len(table)} {what} share a text or a group with the probe's training table {train.name!r}, so none is left to "
+                f"certify on; give rows that the probe has not seen."
+            )
+        kept[what], ids[what] = table.take(new), own[new]
+    return kept, ids
+
+
+def _scores(
+    readout: Readout, model: Model, table: Table, ids: np.ndarray, *, per_token: bool, truncate: bool, shown: bool | None
+) -> _Scores:
+    scored = score_texts(readout, model, table, per_token=per_token, truncate=truncate, shown=shown)
+    return _Scores(
+        values=scored.scores.double().cpu().numpy(),
+        lengths=np.bincount(np.array(scored.rows), minlength=len(table)),
+        groups=ids if len(np.unique(ids)) < len(ids) else None,
+    )
+
+
+def _certified(
+    scored: Mapping[str, _Scores],
+    *,
+    fpr: float | None,
+    recall: float | None,
+    confidence: float,
+    sequence: SequenceStatistic | None,
+    horizon: int | None,
+) -> tuple[float, tuple[Certificate | SequenceCertificate | None, Certificate | None]]:
+    """The threshold and its certificates."""
+    no, yes = scored["negatives"], scored.get("positives")
+    if fpr is None:
+        if yes is None or recall is None:
+            raise InputError("a recall needs positives.")
+        # A recall may only grow with the tokens that are watched, so the horizon plays no part in it.
+        rows = [part.values if sequence is None else sequence.peak(part.values, part.lengths) for part in (yes, no)]
+        chosen = threshold_for_recall(
+            rows[0], recall=recall, confidence=confidence, groups=yes.groups, negatives=rows[1], negative_groups=no.groups
+        )
+        return chosen.threshold, (None, chosen)
+    caught = None if yes is None else yes.values
+    if sequence is None:
+        made: Certificate | SequenceCertificate = threshold_for_fpr(
+            no.values,
+            fpr=fpr,
+            confidence=confidence,
+            groups=no.groups,
+            positives=caught,
+            positive_groups=None if yes is None else yes.groups,
+        )
+    else:
+        made = certify_sequences(
+            no.values, no.lengths, fpr=fpr, confidence=confidence, statistic=sequence, groups=no.groups, horizon=horizon
+        )
+        caught = None if yes is None else made.peaks(yes.values, yes.lengths)
+    if recall is None or yes is None:
+        return made.threshold, (made, None)
+    promised = certify_threshold(made.threshold, caught, side="recall", target=recall, confidence=confidence, groups=yes.groups)
+    return made.threshold, (made, promised)
