@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from transect.data.builtin import TRUTH, opposite_meaning
+from transect.data.builtin import TRUTH
 from transect.data.rewriting.entity_swap import swapped_facts
 from transect.data.rewriting.rewriting import Rewriting
 from transect.data.table import Message, Table
@@ -194,6 +194,8 @@ def _leaking(table: Table, made: Mapping[int, _Row]) -> list[int]:
 
 
 def _table(table: Table, rewriting: Rewriting, made: Mapping[int, _Row], *, flip: bool) -> Table:
+    from transect.data.sets.truth import opposite_meaning
+
     part = table.take(list(made))
     labels, meaning = part.labels, part.meaning
     if flip and part.labels is not None and part.classes is not None:
