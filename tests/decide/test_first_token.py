@@ -27,14 +27,14 @@ def test_the_decision_is_read_at_the_first_token_and_gone_later(classes):
 
 
 def test_noise_says_chance():
-    """Over 60 sets of noise the out-of-fold AUROC is 0.5 on average: neither flattered by fitting nor dragged below by intercepts."""
+    """Over 30 sets of noise the out-of-fold AUROC is 0.5 on average: neither flattered by fitting nor dragged below by intercepts."""
     found = []
-    for seed in range(60):
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         codes = rng.integers(0, 2, 60)
-        folds = grouped_folds(60, classes=codes, seed=seed)
+        folds = grouped_folds(60, classes=codes, folds=3, seed=seed)
         found.append(auroc(out_of_fold(logit_features(rng.standard_normal((60, 8))), codes, folds, C=0.01), codes))
-    assert abs(np.mean(found) - 0.5) < 3.3 * np.std(found) / np.sqrt(60)
+    assert abs(np.mean(found) - 0.5) < 3.3 * np.std(found) / np.sqrt(30)
 
 
 def test_one_position_has_no_drop():

@@ -76,8 +76,8 @@ def route(
         _print(console, *done.routing.table())
         routing = done.routing
         console.print(
-            f"Chosen on other rows: accuracy {routing.chosen.accuracy}, {routing.accuracy_gap} above the best single model "
-            f"({routing.best}), at {routing.saving} less cost. A coin between two models at that cost: {routing.coin:.2f}.",
+            f"Chosen on other rows: accuracy {routing.chosen.accuracy}; minus that of the best single model {routing.accuracy_gap} "
+            f"({routing.best}); share of its cost saved {routing.saving}. A coin between two models at that cost: {routing.coin:.2f}.",
             markup=False,
             soft_wrap=True,
         )
