@@ -6,10 +6,12 @@ import typer
 from rich.console import Console
 
 from transect.cli.capture import capture
+from transect.cli.certify import certify
 from transect.cli.inspect import inspect
 from transect.cli.probe import probe
 from transect.cli.route import route
 from transect.cli.score import score
+from transect.cli.stress import stress
 from transect.errors import TransectError
 
 __all__ = ["app", "main"]
@@ -22,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (probe, score, inspect, capture, route):
+for command in (probe, score, inspect, capture, stress, certify, route):
     app.command()(command)
 
 
