@@ -29,7 +29,6 @@ from transect.measure._rows import as_rows, held_out_rows, two_classes
 from transect.measure.controls import null_estimate, permutation_p, permute_labels
 from transect.measure.estimate import Estimate
 from transect.measure.intervals import bootstrap, estimates
-from transect.measure.scores import auroc
 from transect.measure.statistic import auroc_statistic
 from transect.probes import nullspace_steps
 
@@ -150,14 +149,18 @@ def count_directions(
     shuffled = permute_labels(codes[mask], groups=outside, shuffles=shuffles, seed=seed).labels.astype(bool)
     check_attainable(truth, shuffled, outside, level=level)
     picked = torch.from_numpy(mask).to(rows.device)
-    positives = shuffled.astype(np.float64)  # as numbers, for products of booleans are slow
-    scores, nulls, p_values, directions = [], [], [], []
+    # As numbers, for products of booleans are slow; in float32 as long as sums of ranks, halves of whole numbers, are exact there.
+    positives = np.concatenate([truth[None], shuffled]).astype(np.float32 if len(truth) * (len(truth) + 1) < 2**24 else np.float64)
+    counts = positives.sum(axis=1, dtype=np.float64)
+    scores, observed, nulls, p_values, directions = [], [], [], [], []
     stopped: Stop = "exhausted"
     for step in nullspace_steps(rows[~picked], codes[~mask], rows[picked], regularization=regularization):
-        ranks = np.asarray(stats.rankdata(step.scores.cpu().numpy()))
-        null = auroc_of_ranks(ranks, positives)
-        p = permutation_p(float(auroc_of_ranks(ranks, truth[None].astype(np.float64))[0]), null)
-        scores.append(step.scores.cpu().numpy())
+        values = step.scores.cpu().numpy()
+        reached = auroc_of_ranks(_ranks(values), positives, counts)
+        null = reached[1:]
+        p = permutation_p(float(reached[0]), null)
+        scores.append(values)
+        observed.append(float(reached[0]))
         nulls.append(null_estimate(null, what="labellings of the held-out rows", level=level))
         p_values.append(p)
         if p > 1 - level:
@@ -167,12 +170,12 @@ def count_directions(
         if len(directions) == most:
             stopped = "most"
             break
-    found = [Estimate.bare(auroc(values, truth), n=len(truth)) for values in scores]
+    found = [Estimate.bare(value, n=len(truth)) for value in observed]
     if scores and resamples:
         drawn = bootstrap([auroc_statistic(values, truth) for values in scores], groups=outside, resamples=resamples, seed=seed)
         found = estimates(drawn, level=level)
     steps = [
-        DirectionScore(auroc=auroc, null=null, p=p, at_chance=p > 1 - level) for auroc, null, p in zip(found, nulls, p_values, strict=True)
+        DirectionScore(auroc=one, null=null, p=p, at_chance=p > 1 - level) for one, null, p in zip(found, nulls, p_values, strict=True)
     ]
     basis = torch.stack(directions) if directions else torch.zeros(0, rows.shape[1], dtype=torch.float64)
     settings = {"regularization": regularization, "level": level, "shuffles": shuffles, "seed": seed}
@@ -188,10 +191,20 @@ def count_directions(
     )
 
 
-def auroc_of_ranks(ranks: Floats, labellings: Floats) -> Floats:
-    """AUROC ``[p]`` of scores with mid-ranks ``[n]`` under labellings ``[p, n]`` of 0 and 1, as one product."""
-    count = labellings.sum(1)
-    return (labellings @ ranks - count * (count + 1) / 2) / (count * (labellings.shape[1] - count))
+def auroc_of_ranks(ranks: Floats, labellings: np.ndarray[Any, Any], counts: Floats) -> Floats:
+    """AUROC ``[p]`` of scores with mid-ranks ``[n]`` under labellings ``[p, n]`` of 0 and 1 with so many ones ``[p]``, as one product."""
+    total = (labellings @ ranks.astype(labellings.dtype)).astype(np.float64)
+    return (total - counts * (counts + 1) / 2) / (counts * (len(ranks) - counts))
+
+
+def _ranks(values: Floats) -> Floats:
+    """Mid-ranks ``[n]``; where no two scores are equal, which is the rule, without SciPy's overhead."""
+    order = np.argsort(values)
+    if (np.diff(values[order]) == 0).any():
+        return np.asarray(stats.rankdata(values))
+    ranks = np.empty(len(values))
+    ranks[order] = np.arange(1, len(values) + 1)
+    return ranks
 
 
 def check_attainable(truth: Bools, shuffled: Bools, groups: Any, *, level: float) -> None:

@@ -52,7 +52,8 @@ class Residualiser:
         wide = given.reshape(len(given), -1)
         if table.shape[1] != len(self.centre) or wide.shape[1] != self.slopes.shape[1]:
             raise InputError(
-                f"learnt for {len(self.centre)} covariates of values of width {self.slopes.shape[1]}, got {table.shape[1]} and {wide.shape[1]}."
+                f"learnt for {len(self.centre)} covariates of values of width {self.slopes.shape[1]}, got {table.shape[1]} and "
+                f"{wide.shape[1]}."
             )
         return (wide - (table - self.centre) @ self.slopes).reshape(given.shape)
 
