@@ -304,7 +304,8 @@ def test_on_token_sees_every_pass(llama, probe, inputs, generate):
     assert [step.ids.shape[1] for step in steps] == [given["input_ids"].shape[1]] + [1] * 7
     whole = torch.cat([step.scores["probe"].masked_fill(~step.mask, torch.nan) for step in steps], dim=1)
     assert torch.allclose(whole, watch.scores["probe"][:, :-1], equal_nan=True)
-    assert watch.latest is steps[-1]
+    assert torch.equal(watch.latest.scores["probe"], steps[-1].scores["probe"])
+    assert watch.latest.start == steps[-1].start
 
 
 def test_a_callback_that_raises_leaves_no_hook_and_the_scores_so_far(llama, probe, inputs, generate, n_hooks):

@@ -1,7 +1,8 @@
 """One run being followed: where each pass's tokens lie among the columns of ``sequences``, and their scores so far."""
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -22,8 +23,13 @@ class Pass:
     """Their first column."""
     skip: int
     """How many columns of the pass were scored before; more than 0 without a KV cache, where every pass reads everything."""
-    mask: torch.Tensor
-    """``[B, t]`` bool: tokens of the text."""
+    find_mask: Callable[[], torch.Tensor]
+    """Makes the mask; most passes are never asked for it."""
+
+    @functools.cached_property
+    def mask(self) -> torch.Tensor:
+        """``[B, t]`` bool: tokens of the text."""
+        return self.find_mask()
 
 
 class Following:
@@ -88,12 +94,18 @@ class Following:
         if not self._unfinished:
             self._prompt_mask = mask if mask is not None else self._prompt_mask
         if self._unfinished and start >= self.prompt_length:
-            here = self._unfinished[-1][:, None].expand(-1, count) > 0
+            before = self._unfinished[-1]
+
+            def find_mask() -> torch.Tensor:
+                return before[:, None].expand(-1, count) > 0
         else:
-            here = self._prompt(ids.device)[:, start:stop]
+
+            def find_mask() -> torch.Tensor:
+                return self._prompt(ids.device)[:, start:stop]
+
         if loop is not None and stop == loop.length:
             self._unfinished.append(loop.unfinished)
-        return Pass(ids=ids[:, skip:], start=start, skip=skip, mask=here)
+        return Pass(ids=ids[:, skip:] if skip else ids, start=start, skip=skip, find_mask=find_mask)
 
     def _prompt(self, device: torch.device) -> torch.Tensor:
         """``[B, prompt_length]`` bool; chunks of a prompt bring their mask piece by piece."""

@@ -44,7 +44,7 @@ class Group:
             at += k
         self.n_columns = at
         self._dtype = functools.reduce(torch.promote_types, (readout.weight.dtype for readout in readouts.values()), torch.float32)
-        self._weight = torch.cat([readout.weight.to(self._dtype) for readout in readouts.values()]).T.contiguous()
+        self._weight = torch.cat([readout.weight.to(self._dtype) for readout in readouts.values()])
         self._bias = torch.cat([readout.bias.to(self._dtype) for readout in readouts.values()])
 
     def scores(self, hidden: torch.Tensor, *, rows: int, skip: int) -> torch.Tensor:
@@ -73,8 +73,8 @@ class Group:
         dtype = torch.promote_types(hidden.dtype, self._dtype)
         if self._weight.device != hidden.device or self._weight.dtype != dtype:
             self._weight, self._bias = self._weight.to(hidden.device, dtype), self._bias.to(hidden.device, dtype)
-        new = hidden.detach()[:, skip:].to(dtype)
-        return torch.addmm(self._bias, new.reshape(-1, self.width), self._weight).view(rows, -1, self.n_columns)
+        new = hidden if skip == 0 else hidden[:, skip:]
+        return torch.nn.functional.linear(new.to(dtype), self._weight, self._bias)
 
 
 def group_probes(readouts: Mapping[str, Readout], places: Mapping[str, Place]) -> tuple[Group, ...]:

@@ -51,7 +51,7 @@ class Watch:
         self._pass: Pass | None = None
         self._heard: dict[int, torch.Tensor] = {}
         self._outside = 0
-        self._latest: Step | None = None
+        self._latest: tuple[int, Pass, Sequence[torch.Tensor]] | None = None
 
     def __enter__(self) -> Self:
         """Register the hooks."""
@@ -110,7 +110,11 @@ class Watch:
     @property
     def latest(self) -> Step | None:
         """The newest pass's tokens and scores; None before the first."""
-        return self._latest
+        return None if self._latest is None else self._step(*self._latest)
+
+    def _step(self, run: int, new: Pass, scores: Sequence[torch.Tensor]) -> Step:
+        named = {name: piece[..., at] for group, piece in zip(self._groups, scores, strict=True) for name, at in group.columns.items()}
+        return Step(run=run, start=new.start, ids=new.ids, mask=new.mask, scores=named)
 
     @property
     def stopping_criteria(self) -> Any:
@@ -180,12 +184,11 @@ class Watch:
         run.add(new, scores)
         if self._live:
             self._check_finite(run.number, new.start, new.mask, scores)
-        named = {name: piece[..., at] for group, piece in zip(self._groups, scores, strict=True) for name, at in group.columns.items()}
-        self._latest = Step(run=run.number, start=new.start, ids=new.ids, mask=new.mask, scores=named)
+        self._latest = (run.number, new, scores)
         alarms = self._judge.judge(run, new, scores)
         run.alarms += alarms
         if self._on_token is not None:
-            self._on_token(self._latest)
+            self._on_token(self._step(run.number, new, scores))
         if self._on_alarm is not None:
             for alarm in alarms:
                 self._on_alarm(alarm)
