@@ -45,7 +45,7 @@ def test_dropping_the_missed_would_make_it_look_quick():
 def test_intervals_cover_the_planted_truth_with_groups_and_censoring():
     rng = np.random.default_rng(2)
     groups = np.arange(60) // 2
-    draws, median, mean, detected = 1000, 0, 0, 0
+    draws, median, mean, detected = 300, 0, 0, 0
     watched = np.tile([6, 12, 20, 30, 30, 30], 10)
     survival = 0.9 ** np.arange(1, 31)
     for seed in range(draws):
@@ -56,7 +56,7 @@ def test_intervals_cover_the_planted_truth_with_groups_and_censoring():
         mean += delay.mean.low <= survival[:20].sum() <= delay.mean.high
         detected += delay.detected.low <= 1 - survival[19] <= delay.detected.high
     for covered in (median, mean, detected):
-        assert covered / draws > 0.91  # a bootstrap of thirty groups, not an exact interval
+        assert covered / draws > 0.9  # a bootstrap of thirty groups, not an exact interval
 
 
 def test_what_is_early_or_missed_is_counted():

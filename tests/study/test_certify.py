@@ -24,7 +24,12 @@ def model():
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, model):
     folder = tmp_path_factory.mktemp("certify") / "elements"
-    probe(model, "elements", out=folder, settings=Settings(permutations=20, directions=20, refits=20, resamples=100, compare=False))
+    probe(
+        model,
+        "elements",
+        out=folder,
+        settings=Settings(sites=("layers[1]",), folds=3, permutations=20, directions=20, refits=20, resamples=100, compare=False),
+    )
     return folder
 
 

@@ -148,7 +148,7 @@ def certify(
         positives: another table, all of whose rows are positive.
         sequence: certify whole sequences by this statistic of their token scores, which an alarm can compute while tokens come in; None
             certifies the score of the text as the probe reads it.
-        horizon: with ``sequence``, watch only so many tokens.
+        horizon: with ``sequence`` and ``fpr``, watch only so many tokens.
         model: the model, or where to load it from; None loads what the run's report names.
         device: where to run it, when it is loaded here.
         dtype: the type to run it in, when it is loaded here.
@@ -163,8 +163,10 @@ def certify(
     """
     if fpr is None and recall is None:
         raise InputError("expected a false-positive rate (fpr=, --fpr) or a recall (recall=, --recall) to certify, got neither.")
-    if horizon is not None and sequence is None:
-        raise InputError("a horizon is about the tokens of a sequence; give sequence= (--sequence) with it.")
+    if horizon is not None and (sequence is None or fpr is None):
+        raise InputError(
+            "a horizon is about the tokens of sequences with a certified false-positive rate; give sequence= and fpr= with it."
+        )
     folder = RunFolder(path=Path(run))
     report = load_report(run)
     readout = Readout.load(folder.path / "probe.safetensors")
@@ -291,7 +293,6 @@ def _certified(
     if fpr is None:
         if yes is None or recall is None:
             raise InputError("a recall needs positives.")
-        # A recall may only grow with the tokens that are watched, so the horizon plays no part in it.
         rows = [part.values if sequence is None else sequence.peak(part.values, part.lengths) for part in (yes, no)]
         chosen = threshold_for_recall(
             rows[0], recall=recall, confidence=confidence, groups=yes.groups, negatives=rows[1], negative_groups=no.groups
