@@ -13,7 +13,7 @@ import transect
 
 SOURCE = Path(transect.__file__).parent
 ROOMS = (
-    "errors", "_files", "_progress", "sites", "models", "data", "capture", "linear", "probes", "measure", "decide", "intervene", "report",
+    "errors", "_files", "_progress", "sites", "models", "data", "capture", "linear", "probes", "measure", "decide", "mixers", "intervene", "report",
     "study", "cli",
 )  # fmt: skip
 BLIND_TO_MODELS = {"linear", "probes", "measure", "decide"}
@@ -68,7 +68,7 @@ def test_every_name_in_all_exists_once_and_is_documented(name):
 
 def test_star_names_of_the_package_are_few():
     assert set(transect.__all__) <= {
-        "Activations", "Model", "Readout", "Table", "capture", "capture_generated", "certify", "decide", "errors", "load", "measure", "monitor",
+        "Activations", "Model", "Readout", "Table", "capture", "capture_generated", "certify", "decide", "errors", "load", "measure", "mixers", "monitor",
         "probe", "probes", "read_table", "stress", "testing", "untrained",
     }  # fmt: skip
 

@@ -18,7 +18,7 @@ from transect.linear import Readout
 from transect.models import Model, load, untrained
 
 if TYPE_CHECKING:
-    from transect import measure, probes, testing
+    from transect import measure, mixers, probes, testing
     from transect.capture.generated import capture_generated
     from transect.intervene import monitor
     from transect.study import probe
@@ -33,6 +33,7 @@ __all__ = [
     "errors",
     "load",
     "measure",
+    "mixers",
     "monitor",
     "probe",
     "probes",

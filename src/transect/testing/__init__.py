@@ -3,7 +3,8 @@
 from transect.testing.capture_checks import check_capture
 from transect.testing.decision_checks import check_calibration, check_threshold
 from transect.testing.fitter_checks import all_fitters, check_fitter, check_readout
-from transect.testing.mixer_checks import all_mixers, check_mixer, mixer_inputs
+from transect.testing.mixer_checks import check_mixer
+from transect.testing.mixer_inputs import all_mixers, mixer_inputs
 from transect.testing.monitor_checks import check_monitor
 from transect.testing.subspace_checks import check_subspace
 from transect.testing.tiny import FAMILIES, tiny, tiny_chat_tokenizer, tiny_tokenizer

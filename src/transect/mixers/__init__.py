@@ -1,0 +1,31 @@
+"""Linear-time sequence layers: one recurrence, its forms (chunk, recurrent, parallel, and the definition), and the ops that are made of it.
+
+    o, state = mixers.gated_delta_rule(q, k, v, g, beta, output_final_state=True)
+
+Tensors are ``[B, T, H, D]``, decays are logarithms of at most 0, states are ``[N, H, K, V]``. `transect.mixers.algebra` has the recurrence,
+`transect.mixers.naive` runs it as it is written, and `transect.testing.check_mixer` holds every other form to it.
+"""
+
+from transect.mixers.delta_product import delta_product
+from transect.mixers.delta_rule import delta_rule
+from transect.mixers.gated_delta_rule import gated_delta_rule
+from transect.mixers.gla import gla
+from transect.mixers.hgrn2 import hgrn2
+from transect.mixers.kda import kda
+from transect.mixers.linear_attention import linear_attention
+from transect.mixers.retention import retention
+from transect.mixers.simple_gla import simple_gla
+from transect.mixers.ssd import ssd
+
+__all__ = [
+    "delta_product",
+    "delta_rule",
+    "gated_delta_rule",
+    "gla",
+    "hgrn2",
+    "kda",
+    "linear_attention",
+    "retention",
+    "simple_gla",
+    "ssd",
+]

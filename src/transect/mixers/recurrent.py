@@ -1,0 +1,44 @@
+"""The recurrent form: one state, updated token by token; what a decoding step runs.
+
+    S <- Diag(exp(g)) S;   S <- S + beta k (v - k^T S)^T  for each key of the token;   o = scale q^T S
+
+The transition matrix is never formed: a token costs O(K V) per head.
+"""
+
+import torch
+
+from transect.mixers.algebra import Recurrence
+
+
+def recurrent(problem: Recurrence) -> tuple[torch.Tensor, torch.Tensor]:
+    """Outputs ``[B, T, H, V]`` and final states ``[N, H, K, V]``; autograd follows the loop.
+
+    Examples:
+        >>> from transect.mixers.algebra import recurrence
+        >>> one = torch.ones(1, 3, 1, 1)
+        >>> recurrent(recurrence(one, one, one))[0].flatten()
+        tensor([1., 2., 3.])
+    """
+    outputs, states = zip(*(_one(sequence) for sequence in problem.sequences()), strict=True)
+    return torch.cat(outputs, 1), torch.cat(states)
+
+
+def _one(problem: Recurrence) -> tuple[torch.Tensor, torch.Tensor]:
+    batch, tokens, heads, _ = problem.q.shape
+    if tokens == 0:
+        return problem.v[:, :0], problem.state
+    queries, keys, values = (part.transpose(0, 1).flatten(1, 2).unbind() for part in (problem.q * problem.scale, problem.k, problem.v))
+    decays = None if problem.g is None else problem.g.transpose(0, 1).flatten(1, 2).exp().unbind()
+    betas = None if problem.beta is None else problem.beta.transpose(0, 1).flatten(1, 2).unbind()
+    state = problem.state.flatten(0, 1)
+    outputs = []
+    for t in range(tokens):
+        if decays is not None:
+            state = state * decays[t][:, :, None]
+        for j in range(t * problem.rank, (t + 1) * problem.rank):
+            added = values[j][:, None]
+            if betas is not None:
+                added = betas[j][:, None, None] * torch.baddbmm(added, keys[j][:, None], state, alpha=-1)
+            state = torch.baddbmm(state, keys[j][:, :, None], added)
+        outputs.append(torch.bmm(queries[t][:, None], state)[:, 0])
+    return torch.stack(outputs).unflatten(1, (batch, heads)).transpose(0, 1), state.unflatten(0, (batch, heads))
