@@ -11,6 +11,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -38,14 +39,16 @@ def probes_for(model: Model) -> dict[str, transect.Readout]:
 
 def inputs_for(model: Model, batch: int) -> dict[str, torch.Tensor]:
     """Ragged prompts, padded on the left."""
-    model.tokenizer.padding_side = "left"
-    encoded = model.tokenizer([PROMPTS[row % len(PROMPTS)] for row in range(batch)], return_tensors="pt", padding=True)
+    tokenizer: Any = model.tokenizer
+    tokenizer.padding_side = "left"
+    encoded = tokenizer([PROMPTS[row % len(PROMPTS)] for row in range(batch)], return_tensors="pt", padding=True)
     return {"input_ids": encoded["input_ids"].to(model.device), "attention_mask": encoded["attention_mask"].to(model.device)}
 
 
 def generate(model: Model, given: dict[str, torch.Tensor], n_new: int) -> torch.Tensor:
     """Greedy decoding of exactly `n_new` tokens."""
-    return model.module.generate(**given, max_new_tokens=n_new, min_new_tokens=n_new, do_sample=False)
+    module: Any = model.module
+    return module.generate(**given, max_new_tokens=n_new, min_new_tokens=n_new, do_sample=False)
 
 
 def timed(work: Callable[[], object], device: torch.device) -> float:

@@ -1,8 +1,8 @@
 """`capture_generated`: a model answers prompts, and the activations of what it wrote are kept.
 
 Texts are generated first, in batches with a KV cache, and read afterwards in one clean pass. Keeping activations while
-generating would save that pass and cost more than it: a whole text is read far faster than it is written (on two CPU cores
-the pass takes about a twentieth of the time, see `benchmarks/monitor.py`). What is kept is therefore, by construction, what
+generating would save that pass, which is a small part of the whole: a text is read far faster than it is written
+(`benchmarks/monitor.py` measures the share). What is kept is therefore, by construction, what
 `capture` gives for the finished text: no left padding, no cache, no rounding of one step at a time; and the last token,
 which `generate` itself never reads, has its activation like any other.
 """

@@ -126,8 +126,8 @@ class _Check:
     def same_bits(self) -> None:
         """Clause 1."""
         for prompts in self.batches:
-            settings = {"return_dict_in_generate": True, "output_logits": True}
-            bare, (_, out) = self.generate(prompts, **settings), self.watch(prompts, **settings)
+            bare = self.generate(prompts, return_dict_in_generate=True, output_logits=True)
+            _, out = self.watch(prompts, return_dict_in_generate=True, output_logits=True)
             if not torch.equal(bare.sequences, out.sequences):
                 raise AssertionError("the monitor changed which tokens are generated.")
             if not all(torch.equal(left, right) for left, right in zip(bare.logits, out.logits, strict=True)):
