@@ -12,7 +12,8 @@ from transect.errors import InputError, MismatchError, SampleSizeError, StoreErr
 from transect.linear import Readout
 from transect.report import load_report
 from transect.study import Settings, probe, score_texts
-from transect.study.certify import Certified, certify
+from transect.study.certified import Certified
+from transect.study.certify import certify
 from transect.testing import tiny
 
 

@@ -1,6 +1,7 @@
 """The main job and scoring: what the command line runs, as calls."""
 
-from transect.study.certify import Certified, certify
+from transect.study.certified import Certified
+from transect.study.certify import certify
 from transect.study.prepare import combine
 from transect.study.run import Found, default_fitter, fitter_named, probe
 from transect.study.score import Scored, score_texts
