@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transect import measure, mixers, probes, testing
     from transect.capture.generated import capture_generated
     from transect.intervene import monitor
-    from transect.study import probe
+    from transect.study import certify, probe
 
 __all__ = [
     "Activations",
@@ -30,6 +30,7 @@ __all__ = [
     "Table",
     "capture",
     "capture_generated",
+    "certify",
     "errors",
     "load",
     "measure",
@@ -53,6 +54,10 @@ def __getattr__(name: str) -> Any:
         from transect.capture.generated import capture_generated
 
         return capture_generated
+    if name == "certify":
+        from transect.study.certify import certify
+
+        return certify
     if name == "monitor":
         from transect.intervene import monitor
 
