@@ -18,10 +18,11 @@ from transect.linear import Readout
 from transect.models import Model, load, untrained
 
 if TYPE_CHECKING:
-    from transect import measure, mixers, probes, testing
+    from transect import decide, measure, mixers, probes, testing
     from transect.capture.generated import capture_generated
     from transect.intervene import monitor
-    from transect.study import certify, probe
+    from transect.study import probe, stress
+    from transect.study.certify import certify
 
 __all__ = [
     "Activations",
@@ -31,6 +32,7 @@ __all__ = [
     "capture",
     "capture_generated",
     "certify",
+    "decide",
     "errors",
     "load",
     "measure",
@@ -39,29 +41,26 @@ __all__ = [
     "probe",
     "probes",
     "read_table",
+    "stress",
     "testing",
     "untrained",
 ]
 
 
+_LAZY = {
+    "capture_generated": "transect.capture.generated",
+    "certify": "transect.study.certify",
+    "monitor": "transect.intervene",
+    "probe": "transect.study",
+    "stress": "transect.study",
+}
+"""Calls whose modules import scikit-learn or transformers, which cost more than everything else together; whoever never needs them
+should not wait for them."""
+
+
 def __getattr__(name: str) -> Any:
-    # These import scikit-learn, which costs more than everything else together; whoever never fits should not wait for it.
-    if name == "probe":
-        from transect.study import probe
-
-        return probe
-    if name == "capture_generated":
-        from transect.capture.generated import capture_generated
-
-        return capture_generated
-    if name == "certify":
-        from transect.study.certify import certify
-
-        return certify
-    if name == "monitor":
-        from transect.intervene import monitor
-
-        return monitor
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
     if name in __all__:
         return importlib.import_module(f"transect.{name}")
     raise AttributeError(f"module 'transect' has no attribute {name!r}")
