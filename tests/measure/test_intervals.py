@@ -22,6 +22,7 @@ from transect.measure import (
 from transect.measure.intervals import wilson
 from transect.measure.naive import naive_auroc_bootstrap
 from transect.measure.resampling import MOST_UNITS, resample_counts, units
+from transect.measure.statistic import Statistic
 
 
 def paired(rng, n_groups, auroc, shared=0.5):
@@ -229,3 +230,14 @@ def test_bad_requests_are_named():
         auroc_interval([1, 2], [0, 1], resamples=0)
     with pytest.raises(InputError, match="groups must have one entry"):
         auroc_interval([1, 2], [0, 1], groups=[1])
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_rounding_in_the_resamples_of_a_value_at_its_bound(value):
+    def evaluate(counts, _groups):
+        noise = np.zeros(1) if counts.shape[1] == 1 else np.linspace(0, 4e-16, counts.shape[1])
+        return np.abs(value - noise)
+
+    found = interval(Statistic("share", 40, evaluate, (0.0, 1.0), lambda _groups, _value: 20.0))
+    assert found.value == value
+    assert found.high - found.low > 0.1  # so sure as twenty groups allow, and no surer

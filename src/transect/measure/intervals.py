@@ -234,7 +234,8 @@ def _estimate(result: Bootstrap, index: int, *, critical: float, level: float, t
     if np.isnan(variance):
         return Estimate(value, least, most, level, n, result.n_groups, f"{result.words}; too few to say anything")
     share, variance = (value - least) / (most - least), variance / (most - least) ** 2
-    size = share * (1 - share) / variance if variance > 0 else np.inf
+    # At a bound no resample can differ, but for rounding: there only the groups say how sure the value is.
+    size = share * (1 - share) / variance if variance > 0 and 0 < share < 1 else np.inf
     limit = statistic.unit_limit(result.unit_of_row, value)
     capped = size > limit
     if np.isinf(min(size, limit)):

@@ -143,7 +143,7 @@ def _keep(table: Table, row: int) -> tuple[str, ...]:
     return tuple(str(table.extra[name][row]) for name in ("subject", "object", "answer_words") if name in table.extra)
 
 
-def _rng(table: Table, row: int, seed: int) -> np.random.Generator:
+def _rng(table: Table, row: int, seed: int) -> "np.random.Generator":
     key = table.texts[row] if table.groups is None else str(table.groups[row])
     return np.random.default_rng([seed, *hashlib.blake2b(key.encode(), digest_size=16).digest()])
 

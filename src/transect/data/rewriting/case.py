@@ -13,7 +13,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _SHORT = 2
 
 
-def _case(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str:
+def _case(text: str, rng: "np.random.Generator", keep: tuple[str, ...]) -> str:
     del keep
     lower = bool(rng.integers(2))
 

@@ -23,7 +23,7 @@ _SAME = {"cities": ("city", "country"), "animals": ("animal", "class"), "books":
 _SYLLABLES = ("ba", "dor", "fen", "gil", "ka", "lor", "mi", "nev", "po", "ras", "sul", "tam", "vek", "wen", "yo", "zar")
 
 
-def _names(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str | None:
+def _names(text: str, rng: "np.random.Generator", keep: tuple[str, ...]) -> str | None:
     del rng, keep  # the same name must become the same in every row, so nothing is drawn
     return _NAME.sub(lambda found: re.sub("[A-Z][a-z]+", lambda word: _made_up(word[0]), found[0]), text) if _NAME.search(text) else None
 

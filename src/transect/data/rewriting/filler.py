@@ -11,7 +11,7 @@ from transect.data.rewriting.words import decapitalised
 _FILLERS = ("Well, ", "So, ", "Um, so, ", "Okay, ", "You know, ", "Right, so, ")
 
 
-def _filler(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str:
+def _filler(text: str, rng: "np.random.Generator", keep: tuple[str, ...]) -> str:
     del keep
     return _FILLERS[rng.integers(len(_FILLERS))] + decapitalised(text)
 

@@ -31,7 +31,7 @@ def _replaced(text: str, words: dict[str, str]) -> str:
     return pattern.sub(change, text)
 
 
-def _formality(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str:
+def _formality(text: str, rng: "np.random.Generator", keep: tuple[str, ...]) -> str:
     del keep
     text = text.replace("’", "'")
     if rng.integers(2):

@@ -7,7 +7,7 @@ from transect.data.rewriting.rewriting import Rewriting
 _TAGS = ("[EN] ", "(English) ", "<en> ", "en: ", "Language: English\n")
 
 
-def _language_tag(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str:
+def _language_tag(text: str, rng: "np.random.Generator", keep: tuple[str, ...]) -> str:
     del keep
     return _TAGS[rng.integers(len(_TAGS))] + text
 

@@ -6,7 +6,7 @@ from transect.data.rewriting.rewriting import Rewriting
 from transect.data.rewriting.words import sentences
 
 
-def _list_form(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str:
+def _list_form(text: str, rng: "np.random.Generator", keep: tuple[str, ...]) -> str:
     del keep
     mark = ("- ", "* ", "• ", "{}. ", "{}) ")[rng.integers(5)]
     return "\n".join(mark.format(at) + sentence for at, sentence in enumerate(sentences(text), start=1))

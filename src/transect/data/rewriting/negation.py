@@ -21,7 +21,7 @@ _OPEN = re.compile(
 _SCOPED = frozenset(["could", "would", "should", "must"])
 
 
-def _negation(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str | None:
+def _negation(text: str, rng: "np.random.Generator", keep: tuple[str, ...]) -> str | None:
     del rng
     plain = text
     for name in keep:  # a country may be called "Bosnia and Herzegovina"

@@ -34,7 +34,7 @@ _PHRASES = {
 _PHRASE = re.compile(r"\b(" + "|".join(sorted(_PHRASES, key=len, reverse=True)) + r")(?!\w| of\b)", re.IGNORECASE)
 
 
-def _paraphrase(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str | None:
+def _paraphrase(text: str, rng: "np.random.Generator", keep: tuple[str, ...]) -> str | None:
     del keep
     for pattern, ways in _FORMS:
         found = re.fullmatch(pattern, text)

@@ -8,7 +8,7 @@ _STATED = ("", "!", "...", " .")
 _ASKED = ("??", " ?", "?!")
 
 
-def _punctuation(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str:
+def _punctuation(text: str, rng: "np.random.Generator", keep: tuple[str, ...]) -> str:
     del keep
     body = text.rstrip()
     if body.endswith("?"):

@@ -7,7 +7,7 @@ from transect.data.rewriting.rewriting import Rewriting
 _MARKS = ('""', "“”", "«»")
 
 
-def _quotation(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str | None:
+def _quotation(text: str, rng: "np.random.Generator", keep: tuple[str, ...]) -> str | None:
     del keep
     free = [marks for marks in _MARKS if not set(marks) & set(text)]
     if not free:

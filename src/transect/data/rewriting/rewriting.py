@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 RewritingKind = Literal["style", "negation", "paraphrase", "entity_swap"]
-Rule = Callable[[str, np.random.Generator, tuple[str, ...]], str | None]
+Rule = Callable[[str, "np.random.Generator", tuple[str, ...]], str | None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Rewriting:
     rule: Rule = dataclasses.field(repr=False)
     refusal: str = "the rule does not apply to this text"
 
-    def apply(self, text: str, rng: np.random.Generator, *, keep: tuple[str, ...] = ()) -> str | None:
+    def apply(self, text: str, rng: "np.random.Generator", *, keep: tuple[str, ...] = ()) -> str | None:
         """The text written differently.
 
         Args:

@@ -38,7 +38,7 @@ _OTHER_WORDS = frozenset(
 )
 
 
-def _typos(text: str, rng: np.random.Generator, keep: tuple[str, ...]) -> str | None:
+def _typos(text: str, rng: "np.random.Generator", keep: tuple[str, ...]) -> str | None:
     closed = [found.span() for word in keep if word for found in re.finditer(re.escape(word), text, re.IGNORECASE)]
     spots = [
         found
