@@ -170,4 +170,29 @@ def test_joint_training_says_what_changed(model_folder, in_tmp):
 
 def test_help_names_every_command():
     said = run("--help").output
-    assert all(command in said for command in ("probe", "score", "inspect", "capture"))
+    assert all(command in said for command in ("probe", "score", "inspect", "capture", "stress", "certify", "route"))
+
+
+def test_stress_adds_its_page_to_the_run_and_finds_the_model_by_itself(finished, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    result = run("stress", copy, "--no-prompts", "--permutations", "20")
+    assert result.exit_code == 0
+    assert "style" in result.stdout
+    assert "not tried: instruction" in re.sub(r"\s+", " ", result.stdout)
+    assert {"stress.json", "stress.html", "stress.png"} <= {path.name for path in copy.iterdir()}
+    assert json.loads((copy / "report.json").read_text())["stress"] == "stress.html"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "could not read nowhere"),
+        (["{run}", "--negation", "maybe"], "'maybe'"),
+        (["{run}", "--model", "no/such-model"], "no/such-model"),
+    ],
+)
+def test_mistakes_of_a_stress_test_are_one_sentence(finished, in_tmp, monkeypatch, capsys, arguments, message):
+    code, said = fails(monkeypatch, capsys, "stress", *[word.replace("{run}", str(finished)) for word in arguments])
+    assert code == 2
+    assert message in said

@@ -28,10 +28,10 @@ def stress(
     """Try to fool a finished probe in every way we know, and add the page to its report."""
     from rich.console import Console
 
-    from transect.models import load
     from transect.report import load_report, print_stress
     from transect.study import StressSettings
     from transect.study import stress as run_stress
+    from transect.study.reopen import model_of
 
     settings = StressSettings(  # which checks what the user wrote
         negation=cast("LabelEffect | None", negation),
@@ -40,7 +40,7 @@ def stress(
         permutations=permutations,
         seed=seed,
     )
-    loaded = load(model or load_report(run).model.name, device=device, dtype=dtype)
+    loaded = model_of(load_report(run), model, device=device, dtype=dtype)
     console = Console()
     print_stress(run_stress(run, model=loaded, settings=settings, overwrite=overwrite), console)
     console.print(f"page  {run / 'stress.html'}", soft_wrap=True, highlight=False)

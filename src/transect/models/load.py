@@ -1,5 +1,6 @@
 """`load`: one door to every kind of model."""
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,9 @@ def load(
     target = _device(device)
     module, own_tokenizer = _read(os.fspath(source), wanted, needs_tokenizer=tokenizer is None)
     module = module.eval().to(target)
-    return describe(module, tokenizer if tokenizer is not None else own_tokenizer, name=name or _short_name(os.fspath(source)))
+    path = Path(source).expanduser()
+    model = describe(module, tokenizer if tokenizer is not None else own_tokenizer, name=name or _short_name(os.fspath(source)))
+    return dataclasses.replace(model, source=str(path.resolve()) if path.exists() and source != "demo" else os.fspath(source))
 
 
 def describe(module: nn.Module, tokenizer: Any | None, *, name: str) -> Model:

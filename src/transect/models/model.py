@@ -23,6 +23,7 @@ class Model:
         takes: what one example is: ``tokens`` (a text) or ``tensor`` (one row of a tensor).
         max_length: the most tokens the network can read at once, or None where it says no limit.
         width: the width ``d`` of the residual stream, or None where it cannot be told.
+        source: what `load` takes to load it again (a whole path, a hub id, ``demo``); None for a live module.
     """
 
     module: nn.Module = dataclasses.field(repr=False)
@@ -32,6 +33,7 @@ class Model:
     takes: Literal["tokens", "tensor"]
     max_length: int | None = None
     width: int | None = None
+    source: str | None = None
 
     @functools.cached_property
     def fingerprint(self) -> str:

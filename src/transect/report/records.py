@@ -70,6 +70,8 @@ class ModelInfo(Record):
     """How many blocks it has; null where it has no blocks."""
     parameters: int | None = None
     """How many parameters it has."""
+    source: str | None = None
+    """What loads it again: a whole path, a hub id, or ``demo``; null where it was a live module."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -90,6 +90,7 @@ def _model(gathered: Gathered) -> records.ModelInfo:
         width=model.width,
         n_layers=len(model.structure.blocks) or None,
         parameters=sum(parameter.numel() for parameter in model.module.parameters()),
+        source=model.source,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from transect._files import write_json, write_text
-from transect.data import Table, concat, effective_groups, load_table, read_table
+from transect.data import Table, concat, effective_groups, read_table
 from transect.decide import (
     Certificate,
     SequenceCertificate,
@@ -22,12 +22,13 @@ from transect.decide import (
     threshold_for_fpr,
     threshold_for_recall,
 )
-from transect.errors import InputError, MismatchError, StoreError
+from transect.errors import InputError
 from transect.linear import Readout
-from transect.models import Model, load
+from transect.models import Model
 from transect.report import load_report, render_html
 from transect.study.certified import CERTIFICATE, Certified
 from transect.study.folder import REPORT, RunFolder
+from transect.study.reopen import kept_table, model_of
 from transect.study.score import score_texts
 
 
@@ -93,18 +94,13 @@ def certify(
         raise InputError(
             "a recall needs positives: give positives= (--positives), or negatives with a label column that holds both classes."
         )
-    train = _training_table(folder, report.data.train.name)
+    train = kept_table(run, report.data.train)
     kept, ids = _unseen(train, tables)
     # What so many rows can never certify is refused before the model is loaded.
     for rate, what in ((fpr, "negatives"), (None if recall is None else 1 - recall, "positives")):
         if rate is not None:
             order_statistic(len(np.unique(ids[what])), rate=rate, confidence=confidence)
-    loaded = model if isinstance(model, Model) else load(model or report.model.name, device=device, dtype=dtype)
-    if loaded.fingerprint != report.model.fingerprint:
-        raise MismatchError(
-            f"the run in {run} read {report.model.name} with fingerprint {report.model.fingerprint}, but {loaded.name} has "
-            f"{loaded.fingerprint}. Give the model that was probed, or probe this one."
-        )
+    loaded = model_of(report, model, device=device, dtype=dtype)
     scored = {
         what: _scores(readout, loaded, table, ids[what], per_token=sequence is not None, truncate=truncate, shown=shown)
         for what, table in kept.items()
@@ -156,16 +152,6 @@ def _by_class(readout: Readout, negatives: Table, positives: Table | None) -> di
     if positives is not None:
         return {**found, "positives": positives}
     return found if (codes == 0).all() else {**found, "positives": negatives.take(codes == 1)}
-
-
-def _training_table(folder: RunFolder, name: str) -> Table:
-    path = folder.table(name)
-    if not path.is_file():
-        raise StoreError(
-            f"{folder.path} kept no table {name!r} ({path} is missing), so nobody can tell which rows the probe has seen. Run transect probe "
-            f"again with --overwrite."
-        )
-    return load_table(path)
 
 
 def _unseen(train: Table, tables: Mapping[str, Table]) -> tuple[dict[str, Table], dict[str, np.ndarray]]:

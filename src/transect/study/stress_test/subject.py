@@ -12,15 +12,16 @@ import numpy as np
 import torch
 
 from transect.capture import capture
-from transect.data import Table, load_table
-from transect.errors import InputError, MismatchError, StoreError
+from transect.data import Table
+from transect.errors import InputError
 from transect.linear import Readout
 from transect.measure import Estimate
-from transect.models import Model, load
+from transect.models import Model
 from transect.probes import Fitter, fit_readout
 from transect.report import Report, load_report
 from transect.study.folder import RunFolder
 from transect.study.prepare import Cast, Part, cast
+from transect.study.reopen import kept_table, model_of
 from transect.study.run import fitter_named
 from transect.study.settings import Settings
 from transect.study.statistics import Judge
@@ -138,18 +139,13 @@ def open_subject(
     report = load_report(run)
     folder = RunFolder(path=Path(run))
     readout = Readout.load(folder.path / "probe.safetensors")
-    loaded = model if model is not None else load(report.model.name)
-    if loaded.fingerprint != report.model.fingerprint:
-        raise MismatchError(
-            f"the run in {run} read {report.model.name} with fingerprint {report.model.fingerprint}, but {loaded.name} has "
-            f"{loaded.fingerprint}. Give the model that was probed, or probe this one."
-        )
-    train = _kept(folder, report.data.train.name, report.data.train.digest)
+    loaded = model_of(report, model)
+    train = kept_table(run, report.data.train)
     if train.kind != "binary":
         raise InputError(
             f"a stress test needs labels of two classes; those of {train.name!r} are {train.kind}. Read it as one class or not."
         )
-    tests = [_kept(folder, info.name, info.digest) for info in report.data.tests]
+    tests = [kept_table(run, info) for info in report.data.tests]
     settings = _settings(report.settings)
     judge = Judge(kind=train.kind, level=how.level, resamples=how.resamples, seed=how.seed)
     parts = cast(train, tests, settings)
@@ -168,16 +164,6 @@ def open_subject(
         activations=activations,
     )  # fmt: skip
     return subject, time.perf_counter() - began
-
-
-def _kept(folder: RunFolder, name: str, digest: str) -> Table:
-    path = folder.table(name)
-    if not path.is_file():
-        raise StoreError(f"{folder.path} kept no table {name!r} ({path} is missing). Run transect probe again with --overwrite.")
-    table = load_table(path)
-    if table.digest != digest:
-        raise StoreError(f"{path} is not the table that the report is about: expected digest {digest}, got {table.digest}. Probe it again.")
-    return table
 
 
 def _settings(kept: Mapping[str, Any]) -> Settings:
