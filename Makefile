@@ -42,6 +42,10 @@ docs: setup  ## build the documentation site into site/
 bench: setup $(PEERS)/.installed  ## speed and memory, side by side with the peers
 	$(BIN)/python benchmarks/capture.py --peers-python $(PEERS)/bin/python
 	$(BIN)/python benchmarks/sweep.py
+	$(BIN)/python benchmarks/bootstrap.py
+	$(BIN)/python benchmarks/nullspace.py
+	$(BIN)/python benchmarks/stress.py
+	$(BIN)/python benchmarks/monitor.py
 
 $(PEERS)/.installed: benchmarks/peers.txt constraints.txt
 	$(PYTHON) -m venv $(PEERS)
