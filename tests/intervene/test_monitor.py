@@ -7,6 +7,7 @@ import torch
 
 from transect.capture.reread import reread
 from transect.data import read_table
+from transect.decide import SequenceStatistic, certify_sequences
 from transect.errors import InputError, MismatchError, ModelError, SiteError
 from transect.intervene import Alarm, monitor
 from transect.linear.origin import Origin
@@ -476,6 +477,21 @@ def test_probes_that_are_none_are_refused(llama, probe):
         monitor(llama, probe(k=3), thresholds=1.0)
     with pytest.raises(SiteError, match="layers"):
         monitor(llama, probe("layers[9]"))
+
+
+def test_a_threshold_for_sequences_is_compared_with_its_own_statistic(llama, probe):
+    def certified(name, size=1):
+        statistic = SequenceStatistic(name=name, size=size)
+        return certify_sequences(torch.arange(100.0), [1] * 100, fpr=0.1, bins=1, statistic=statistic)
+
+    with pytest.raises(InputError, match="a monitor does not compute"):
+        monitor(llama, probe(), thresholds=certified("rolling", 4))
+    with pytest.raises(InputError, match="pass statistic='mean'"):
+        monitor(llama, probe(), thresholds={"probe": certified("mean")})
+    with pytest.raises(InputError, match="pass statistic='score'"):
+        monitor(llama, probe(), thresholds=certified("max"), statistic="mean")
+    monitor(llama, probe(), thresholds=certified("max"))
+    monitor(llama, probe(), thresholds=certified("mean"), statistic="mean")
 
 
 def test_a_criterion_that_was_not_passed_is_an_error(llama, probe, inputs, generate):

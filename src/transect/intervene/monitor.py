@@ -44,7 +44,8 @@ def monitor(
         model: from `transect.load`; one that generates.
         probes: one probe, or several by name. Each knows the site that it reads.
         thresholds: one for all probes, or one by name: a number in the units of the probe's scores, or a certificate of
-            `transect.decide`. A score above it is an alarm, the first time in each row and run.
+            `transect.decide` (of sequences: by their ``max`` for the statistic ``score``, or by their ``mean`` for ``mean``). A score
+            above it is an alarm, the first time in each row and run.
         on_alarm: called with each alarm, after the pass in which it came. If it raises, the hooks are removed, the error
             reaches the caller, and what was scored stays.
         on_token: called with every pass's tokens and scores: once for a prompt (or a chunk of one), then token by token.
@@ -82,7 +83,7 @@ def monitor(
     for name, value, known in (("statistic", statistic, get_args(Statistic)), ("compare", compare, get_args(Where))):
         if value not in known:
             raise InputError(f"{name} is one of {known}, got {value!r}.")
-    levels = read_thresholds(thresholds, readouts)
+    levels = read_thresholds(thresholds, readouts, statistic=statistic)
     if not levels and (on_alarm is not None or stop):
         raise InputError("on_alarm and stop need thresholds=..., or there is nothing to raise an alarm about; give a number.")
     groups = group_probes(readouts, find_places(model, readouts, force=force))

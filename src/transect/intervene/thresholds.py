@@ -28,15 +28,20 @@ class HasThreshold(Protocol):
 Threshold = float | HasThreshold
 
 
-def read_thresholds(thresholds: Threshold | Mapping[str, Threshold] | None, readouts: Mapping[str, Readout]) -> dict[str, float]:
+def read_thresholds(
+    thresholds: Threshold | Mapping[str, Threshold] | None, readouts: Mapping[str, Readout], *, statistic: Statistic
+) -> dict[str, float]:
     """Probe -> threshold; empty where none was given.
 
     Raises:
-        InputError: a name is no probe, a value is no finite number, or the probe has several scores.
+        InputError: a name is no probe, a value is no finite number, the probe has several scores, or a threshold was certified for
+            another statistic than is compared here.
     """
     if thresholds is None:
         return {}
     asked = dict(thresholds) if isinstance(thresholds, Mapping) else dict.fromkeys(readouts, thresholds)
+    for name, value in asked.items():
+        _check_statistic(name, value, statistic)
     given: dict[str, Any] = {name: getattr(value, "threshold", value) for name, value in asked.items()}
     for name, value in given.items():
         if name not in readouts:
@@ -48,6 +53,24 @@ def read_thresholds(thresholds: Threshold | Mapping[str, Threshold] | None, read
                 f"{name!r} has {len(readouts[name].bias)} scores per token, one per class; a threshold needs a probe with one."
             )
     return {name: float(value) for name, value in given.items()}
+
+
+def _check_statistic(name: str, value: Any, statistic: Statistic) -> None:
+    """A threshold for the mean of some tokens promises nothing of single ones."""
+    certified = getattr(value, "statistic", None)
+    if certified is None:
+        return
+    compared: str | None = {"max": "score", "mean": "mean"}.get(getattr(certified, "name", ""))
+    if compared is None:
+        raise InputError(
+            f"the threshold of {name!r} was certified for the {certified}, which a monitor does not compute; certify 'max' or 'mean', or "
+            f"give on_token=... and feed its scores to the certificate's own alarm()."
+        )
+    if compared != statistic:
+        raise InputError(
+            f"the threshold of {name!r} was certified for the {certified}, but statistic={statistic!r} compares something else; pass "
+            f"statistic={compared!r}."
+        )
 
 
 class Judge:
