@@ -164,4 +164,4 @@ def test_a_score_without_an_interval_is_shown_without_one(build):
 
 def test_links_to_files_stay_in_the_folder(build):
     page = Page(render_html(dataclasses.replace(build.planted(), files={"page": "a b#c.html"}, stress="stress.json")))
-    assert page.links == ["a%20b%23c.html", "stress.json"]
+    assert page.links == ["stress.json", "a%20b%23c.html"]

@@ -37,7 +37,9 @@ def print_report(report: Report, console: Console | None = None, *, paths: Mappi
     console.print(_scores(report, words))
     if view.chosen_transfers(report):
         console.print(_transfers(report, words))
-    for line in _files(report.files if paths is None else paths, words):
+    later = {"stress_test": report.stress, "certificate": report.certificate}
+    named = {**(report.files if paths is None else paths), **{what: name for what, name in later.items() if name}}
+    for line in _files(named, words):
         console.print(line, soft_wrap=True)  # a path that is broken over two lines cannot be copied
 
 
