@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,3 +71,11 @@ def deception_answers() -> Answers:
 def rows_of(acts: Any, at: np.ndarray) -> torch.Tensor:
     """Rows of a tensor by a mask or by indices."""
     return acts[torch.from_numpy(np.flatnonzero(at) if at.dtype == bool else at)]
+
+
+def token_ranges(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+    """Where in each text the characters of each of the demo model's tokens lie."""
+    tokenizer = demo_model().tokenizer
+    if tokenizer is None:
+        raise RuntimeError("the demo model has a tokenizer")
+    return tokenizer(list(texts), return_offsets_mapping=True)["offset_mapping"]

@@ -37,7 +37,7 @@ def run() -> Result:
         done = rewrite_table(clean, rewriting, seed=0)
         if done.table is not None:
             acts = transect.capture(model, done.table, sites=SITES)
-            styles[rewriting.name] = (np.asarray(done.rows), done.table.codes_for(clean.classes), {site: acts[site] for site in SITES})
+            styles[rewriting.name] = (np.asarray(done.rows), done.table.codes_for((False, True)), {site: acts[site] for site in SITES})
     numbers: dict[str, float] = {}
     for site in SITES:
         probe = fit_probe(rows_of(own[site], ~test), codes[~test])

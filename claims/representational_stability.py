@@ -36,7 +36,7 @@ def run() -> Result:
             most = found.largest
             flips[sort].append(most.flipped.value)
             numbers |= {f"{site} {sort}": most.flipped.value, f"{site} {sort}, degrees": most.degrees}
-        numbers[f"{site} AUROC without neither"] = found.auroc["left_out"].value
+            numbers[f"{site} AUROC without neither"] = found.auroc["left_out"].value
     made_up, fiction = (float(np.mean(flips[sort])) for sort in SORTS)
     ahead = sum(one >= other for one, other in zip(*flips.values(), strict=True))
     numbers |= {"mean unfamiliar": made_up, "mean fictional": fiction, "sites where unfamiliar flips as many or more": float(ahead)}
