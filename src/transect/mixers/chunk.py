@@ -22,8 +22,9 @@ import torch
 
 from transect.errors import InputError
 from transect.mixers.algebra import Recurrence
-from transect.mixers.decay import Decay
+from transect.mixers.decay import ChannelDecay, ScalarDecay
 from transect.mixers.layout import Layout
+from transect.mixers.scan import scan, scan_backward
 
 _ROWS = 4096  # rows of all heads in a group of chunks: a few megabytes of working set
 
@@ -55,10 +56,8 @@ def chunked(problem: Recurrence, chunk_size: int) -> tuple[torch.Tensor, torch.T
     layout = Layout(batch=batch, tokens=tokens, chunk=min(chunk_size, 1 << max(longest - 1, 0).bit_length()), bounds=problem.bounds)
     order = torch.tensor(layout.order, device=problem.v.device)
     state = problem.state if problem.bounds is None else problem.state[order]
-    writing = problem.k if problem.beta is None else problem.k * problem.beta[..., None]
-    erasing = None if problem.beta is None else problem.k
-    keep = torch.is_grad_enabled()
-    out, state = _Chunked.apply(problem.q, erasing, writing, problem.v, problem.g, state, layout, problem.scale, keep)
+    parts = (problem.q, problem.k, problem.v, problem.g, problem.beta)
+    out, state = _Chunked.apply(*parts, state, layout, problem.scale, torch.is_grad_enabled())
     return out[:, rank - 1 :: rank], state if problem.bounds is None else state[order.argsort()]
 
 
@@ -75,48 +74,53 @@ class _Group:
         pairs: ``[m, C, r, C]``, A and P of the module's formulas.
         reads: x times the decay since the chunk's start.
         writes: w times the decay to the chunk's end.
-        slabs: for each step, the range of its chunks.
+        beta: ``[m, C, 1]``, or None.
+        sizes: the number of chunks at each step.
     """
 
     x: torch.Tensor
     w: torch.Tensor
     v: torch.Tensor
-    decay: Decay | None
+    decay: ScalarDecay | ChannelDecay | None
     pairs: torch.Tensor
     reads: torch.Tensor
     writes: torch.Tensor
-    slabs: list[tuple[int, int]]
+    beta: torch.Tensor | None
+    sizes: list[int]
 
     @classmethod
     def read(cls, parts: list[torch.Tensor | None], layout: Layout, span: range, scale: float) -> "_Group":
-        q, k, w, v, g = (None if part is None else layout.read(part, span) for part in parts)
-        if q is None or w is None or v is None:
+        q, k, v, g, beta = (None if part is None else layout.read(part, span) for part in parts)
+        if q is None or k is None or v is None:
             raise TypeError("queries, keys and values are always there")
-        lead = q.shape[:3]
-        x = q.new_empty(*lead, layout.chunk, 1 if k is None else 2, q.shape[4])
+        x = q.new_empty(*q.shape[:4], 1 if beta is None else 2, q.shape[4])
         torch.mul(q, scale, out=x[..., -1, :])
-        if k is not None:
+        if beta is not None:
             x[..., 0, :].copy_(k)
-        x, w, v = x.flatten(0, 2), w.contiguous().flatten(0, 2), v.contiguous().flatten(0, 2)
-        slabs, start = [], 0
-        for step in span:
-            stop = start + layout.active[step] * lead[2]
-            slabs.append((start, stop))
-            start = stop
+            beta = beta.contiguous().flatten(0, 2)
+        x, v = x.flatten(0, 2), v.contiguous().flatten(0, 2)
+        w = k.contiguous().flatten(0, 2) if beta is None else x[:, :, 0] * beta
+        sizes = [layout.active[step] * q.shape[2] for step in span]
         if g is None:
             pairs = torch.bmm(x.flatten(1, 2), w.mT).view(*x.shape[:3], layout.chunk)
             pairs.masked_fill_(_later(layout.chunk, x.device), 0)
-            return cls(x, w, v, None, pairs, x, w, slabs)
-        decay = Decay.of(g.contiguous().flatten(0, 2))
-        return cls(x, w, v, decay, decay.pairs(x, w), x * decay.start[:, :, None], w * decay.end, slabs)
+            return cls(x, w, v, None, pairs, x, w, beta, sizes)
+        g = g.contiguous().flatten(0, 2)
+        decay = ScalarDecay.of(g) if g.shape[2] == 1 else ChannelDecay.of(g)
+        return cls(x, w, v, decay, decay.pairs(x, w), x * decay.start[:, :, None], w * decay.end, beta, sizes)
 
-    def fade(self, state: torch.Tensor, slab: tuple[int, int]) -> torch.Tensor:
-        """Decay states by their whole chunk, in place."""
-        return state if self.decay is None else state.mul_(self.decay.start[slab[0] : slab[1], -1, :, None])
+    @property
+    def fade(self) -> torch.Tensor | None:
+        """``[m, K or 1, 1]``: the decay of each whole chunk."""
+        return None if self.decay is None else self.decay.start[:, -1, :, None]
 
 
 def _later(chunk: int, device: torch.device) -> torch.Tensor:
     return torch.ones(chunk, chunk, dtype=torch.bool, device=device).triu(1)[:, None]
+
+
+def _spans(layout: Layout, heads: int) -> list[range]:
+    return layout.spans(max(_ROWS // (heads * layout.chunk), 1))
 
 
 class _Chunked(torch.autograd.Function):
@@ -126,10 +130,10 @@ class _Chunked(torch.autograd.Function):
     def forward(  # noqa: PLR0917 - autograd passes arguments by position
         ctx: Any,
         q: torch.Tensor,
-        k: torch.Tensor | None,
-        w: torch.Tensor,
+        k: torch.Tensor,
         v: torch.Tensor,
         g: torch.Tensor | None,
+        beta: torch.Tensor | None,
         state: torch.Tensor,
         layout: Layout,
         scale: float,
@@ -138,33 +142,22 @@ class _Chunked(torch.autograd.Function):
         shape = state.shape
         state = state.flatten(0, 1).clone()
         out = torch.empty_like(v, memory_format=torch.contiguous_format)
+        parts = [q, k, v, g, None if beta is None else beta[..., None]]
         kept = []
         for span in _spans(layout, v.shape[2]):
-            group = _Group.read([q, k, w, v, g], layout, span, scale)
-            starts = state.new_empty(group.v.shape[0], *state.shape[1:])
+            group = _Group.read(parts, layout, span, scale)
             inverse = solved = None
             added = group.v
-            if k is not None:
+            if beta is not None:
                 inverse = _inverse(group.pairs[:, :, 0])
                 added = torch.bmm(inverse, group.v)
                 solved = torch.bmm(inverse, group.reads[:, :, 0])
-                for slab in group.slabs:
-                    here, current = slice(*slab), state[: slab[1] - slab[0]]
-                    starts[here] = current
-                    added[here].baddbmm_(solved[here], current, alpha=-1)
-                    group.fade(current, slab).baddbmm_(group.writes[here].mT, added[here])
-            else:
-                fresh = torch.bmm(group.writes.mT, group.v)
-                for slab in group.slabs:
-                    current = state[: slab[1] - slab[0]]
-                    starts[slice(*slab)] = current
-                    group.fade(current, slab).add_(fresh[slice(*slab)])
-            tile = torch.bmm(group.pairs[:, :, -1], added).baddbmm_(group.reads[:, :, -1], starts)
-            layout.write(out, span, tile)
+            starts = scan(state, group.writes, added, solved=solved, fade=group.fade, sizes=group.sizes)
+            layout.write(out, span, torch.bmm(group.pairs[:, :, -1], added).baddbmm_(group.reads[:, :, -1], starts))
             if keep:
-                kept += [starts] if k is None else [starts, inverse, added, solved]
+                kept += [starts] if beta is None else [starts, inverse, added, solved]
         ctx.layout, ctx.scale = layout, scale
-        ctx.save_for_backward(q, k, w, v, g, *kept)
+        ctx.save_for_backward(q, k, v, g, beta, *kept)
         return out, state.view(shape)
 
     @staticmethod
@@ -175,70 +168,59 @@ class _Chunked(torch.autograd.Function):
             )
         dout, dfinal = grad_outputs
         layout, scale = ctx.layout, ctx.scale
-        q, k, w, v, g, *kept = ctx.saved_tensors
-        each = 1 if k is None else 4
+        q, k, v, g, beta, *kept = ctx.saved_tensors
+        parts = [q, k, v, g, None if beta is None else beta[..., None]]
+        each = 1 if beta is None else 4
         dstate = dfinal.flatten(0, 1).clone()
-        dparts = [None if part is None else torch.empty_like(part, memory_format=torch.contiguous_format) for part in (q, k, w, v, g)]
-        spans = _spans(layout, v.shape[2])
-        for index, span in reversed(list(enumerate(spans))):
-            group = _Group.read([q, k, w, v, g], layout, span, scale)
+        dparts = [None if part is None else torch.empty_like(part, memory_format=torch.contiguous_format) for part in parts]
+        for index, span in reversed(list(enumerate(_spans(layout, v.shape[2])))):
+            group = _Group.read(parts, layout, span, scale)
             tile = layout.read(dout, span).contiguous().flatten(0, 2)
             found = _group_backward(group, tile, dstate, kept[each * index : each * (index + 1)])
+            found[0].mul_(scale)
             for whole, part in zip(dparts, found, strict=True):
                 if whole is not None and part is not None:
                     layout.write(whole, span, part)
-        if dparts[0] is not None:
-            dparts[0].mul_(scale)
-        return *dparts, dstate.view(dfinal.shape), None, None, None
+        dq, dk, dv, dg, dbeta = dparts
+        return dq, dk, dv, dg, None if dbeta is None else dbeta[..., 0], dstate.view(dfinal.shape), None, None, None
 
 
-def _spans(layout: Layout, heads: int) -> list[range]:
-    return layout.spans(max(_ROWS // (heads * layout.chunk), 1))
-
-
-def _group_backward(group: _Group, dout: torch.Tensor, dstate: torch.Tensor, kept: list[torch.Tensor]) -> tuple[torch.Tensor | None, ...]:
-    """Gradients of queries, erasing keys, writing keys, values and log decays; `dstate` goes from the span's end to its start."""
+def _group_backward(
+    group: _Group, dout: torch.Tensor, dstate: torch.Tensor, kept: list[torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+    """Gradients of queries, keys, values, log decays and beta; `dstate` goes from the span's end to its start."""
     starts, *solution = kept
     inverse, added, solved = solution if solution else (None, group.v, None)
     m, size, r, width = group.x.shape
-    decay, ends = group.decay, torch.empty_like(starts)  # the gradients of the states at the chunks' ends
-    dadded = torch.bmm(group.pairs[:, :, -1].mT, dout)
+    decay, x, w = group.decay, group.x, group.w
+    dv = torch.bmm(group.pairs[:, :, -1].mT, dout)
     dstarts = torch.bmm(group.reads[:, :, -1].mT, dout)
-    for slab in reversed(group.slabs):
-        here, current = slice(*slab), dstate[: slab[1] - slab[0]]
-        ends[here] = current
-        if solved is not None:
-            dadded[here].baddbmm_(group.writes[here], current)
-        group.fade(current, slab).add_(dstarts[here])
-        if solved is not None:
-            current.baddbmm_(solved[here].mT, dadded[here], alpha=-1)
-    if inverse is None:
-        dv = dadded.baddbmm_(group.writes, ends)
-        both = dout[:, :, None]
-    else:
-        dv = torch.bmm(inverse.mT, dadded)
-        both = torch.stack([-dv, dout], 2)
-    flat = both.flatten(1, 2)
-    dreads = torch.bmm(flat, starts.mT).view_as(group.x)
+    ends = scan_backward(dstate, dstarts, dv, writes=group.writes, solved=solved, fade=group.fade, sizes=group.sizes)
+    flat = dout
+    if inverse is not None:
+        dv = torch.bmm(inverse.mT, dv)
+        flat = torch.stack([-dv, dout], 2).flatten(1, 2)
+    dreads = torch.bmm(flat, starts.mT).view_as(x)
     dpairs = torch.bmm(flat, added.mT).view_as(group.pairs)
     dpairs.masked_fill_(_later(size, dpairs.device), 0)
     if r == 2:
         dpairs[:, :, 0].diagonal(dim1=1, dim2=2).zero_()
     dwrites = torch.bmm(added, ends.mT)
+    dg = None
     if decay is None:
         inner = dpairs.view(m, size * r, size)
-        dx = dreads.view(m, size * r, width).baddbmm_(inner, group.w).view_as(group.x)
-        dw, dg = dwrites.baddbmm_(inner.mT, group.x.flatten(1, 2)), None
+        dx = dreads.view(m, size * r, width).baddbmm_(inner, w).view_as(x)
+        dw = dwrites.baddbmm_(inner.mT, x.flatten(1, 2))
     else:
-        dx, dw, logs = decay.pairs_backward(dpairs, group.pairs, group.x, group.w)
+        dx, dw, logs = decay.pairs_backward(dpairs, group.pairs, x, w)
         dstart, dend = (dreads * group.reads).sum(2), dwrites * group.writes
         dstart[:, -1] += (starts * ends).sum(2) * decay.start[:, -1]
-        if decay.scalar:
-            dstart, dend = dstart.sum(2, keepdim=True), dend.sum(2, keepdim=True)
         dx.addcmul_(dreads, decay.start[:, :, None])
         dw.addcmul_(dwrites, decay.end)
         dg = decay.backward(dstart, dend, logs)
-    return dx[:, :, -1], dx[:, :, 0] if r == 2 else None, dw, dv, dg
+    if group.beta is None:
+        return dx[:, :, -1], dw, dv, dg, None
+    return dx[:, :, 1], torch.addcmul(dx[:, :, 0], dw, group.beta), dv, dg, (dw * x[:, :, 0]).sum(2, keepdim=True)
 
 
 def _inverse(lower: torch.Tensor) -> torch.Tensor:

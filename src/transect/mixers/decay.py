@@ -1,14 +1,17 @@
 """Products of decays inside a chunk, exact through hard resets, with their gradients by hand.
 
-A chunk needs three products of ``a_t = exp(g_t)``: from its start to each row (``pre``), from each row to its end (``suf``), and between any
-two rows, ``Gamma_ij = a_{j+1} ... a_i``. Cumulative sums of g and differences of them lose digits after a strong decay (1e4 - 1e4) and
-are NaN after g = -inf. Here nothing is ever subtracted or divided: products are built by doubling. Two neighbouring blocks of s rows
-make one of 2 s: rows of the second times the whole first, rows of the first times the whole second, and the pairs between them are
+A chunk needs three products of ``a_t = exp(g_t)``: from its start to each row (``start``), from each row to its end (``end``), and between
+any two rows, ``Gamma_ij = a_{j+1} ... a_i``. Cumulative sums of g and differences of them lose digits after a strong decay (1e4 - 1e4)
+and are NaN after g = -inf. Here nothing is ever subtracted or divided.
 
-    Gamma_ij = pre_i suf_j       i in the second block, j in the first; both factors are at most 1
+One decay per head: Gamma is built row by row, ``Gamma_i = a_i Gamma_{i-1}``. One per channel c: products are built by doubling. Two
+neighbouring blocks of s rows make one of 2 s: rows of the second times the whole first, rows of the first times the whole second, and
+the pairs between them are
 
-so the matrix of pairs ``sum_c x_ic Gamma_ijc w_jc`` is one matrix product per block, also where each channel c has its own decay.
-Gradients with respect to g go back the same way, so those of a closed gate are exactly zero. A row never sees a later one.
+    Gamma_ijc = pre_ic suf_jc       i in the second block, j in the first; both factors are at most 1
+
+so the matrix of pairs ``sum_c x_ic Gamma_ijc w_jc`` is one matrix product per block. Gradients with respect to g go back the same ways,
+as sums without differences, so those of a closed gate are exactly zero. A row never sees a later one.
 """
 
 from dataclasses import dataclass
@@ -16,13 +19,60 @@ from typing import final
 
 import torch
 
-_PairGrads = tuple[torch.Tensor, torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]
+Pairs = tuple[torch.Tensor, torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Decay:
-    """The decays of chunks ``[m, C, D]``; D is 1 (scalar) or the width of the keys (diagonal). C is a power of two.
+class ScalarDecay:
+    """The decays of chunks ``[m, C]``, all channels of a head alike.
+
+    Args:
+        gamma: ``[m, C, C]``, products between rows; 0 above the diagonal.
+        start: ``[m, C, 1]``, products from the start of the chunk to each row, with the row's own decay.
+        end: ``[m, C, 1]``, products of what follows the row to the end of the chunk.
+    """
+
+    gamma: torch.Tensor
+    start: torch.Tensor
+    end: torch.Tensor
+
+    @classmethod
+    def of(cls, g: torch.Tensor) -> "ScalarDecay":
+        """The products of log decays ``[m, C, 1]``."""
+        m, size, _ = g.shape
+        gate = g.exp()
+        gamma = g.new_zeros(m, size, size)
+        gamma.diagonal(dim1=1, dim2=2).fill_(1)
+        rows, gates = gamma.unbind(1), gate.unbind(1)
+        for i in range(1, size):
+            torch.mul(rows[i - 1][:, :i], gates[i], out=rows[i][:, :i])
+        return cls(gamma, gamma[:, :, :1] * gate[:, :1], gamma[:, -1, :, None])
+
+    def pairs(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        """``[m, C, r, C]``: for ``x [m, C, r, K]`` and ``w [m, C, K]``, ``x_i Gamma_ij w_j``; 0 for j after i."""
+        m, size, r, _ = x.shape
+        return torch.bmm(x.flatten(1, 2), w.mT).view(m, size, r, size).mul_(self.gamma[:, :, None])
+
+    def pairs_backward(self, dout: torch.Tensor, out: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> Pairs:
+        """Gradients of `pairs` (where `dout` is 0 for j after i): of x, of w, and of the logs of gamma."""
+        m, size, r, _ = x.shape
+        logs = (dout * out).sum(2)
+        inner = (dout * self.gamma[:, :, None]).view(m, size * r, size)
+        return torch.bmm(inner, w).view_as(x), torch.bmm(inner.mT, x.flatten(1, 2)), [(logs, logs)]
+
+    def backward(self, dstart: torch.Tensor, dend: torch.Tensor, logs: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
+        """The gradient of g ``[m, C, 1]`` from those of the logs of `start`, of `end` (``[m, C, K]``) and of gamma."""
+        since = torch.ones(dstart.shape[1], dstart.shape[1], dtype=dstart.dtype, device=dstart.device).tril()  # i, t: t is not after i
+        before = since.mT - torch.eye(len(since), dtype=since.dtype, device=since.device)  # j, t: j is before t
+        between = ((logs[0][0] @ before) * since).sum(1)
+        return (between + dstart.sum(2) @ since + dend.sum(2) @ before)[..., None]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ChannelDecay:
+    """The decays of chunks ``[m, C, K]``, each channel its own; C is a power of two.
 
     Args:
         pre: by level, products from the start of the block of 1, 2, 4, ... C rows to each row, with the row's own decay.
@@ -33,8 +83,8 @@ class Decay:
     suf: list[torch.Tensor]
 
     @classmethod
-    def of(cls, g: torch.Tensor) -> "Decay":
-        """The products of log decays ``[m, C, D]``."""
+    def of(cls, g: torch.Tensor) -> "ChannelDecay":
+        """The products of log decays ``[m, C, K]``."""
         pre, suf = [g.exp()], [torch.ones_like(g)]
         while (size := 2 ** (len(pre) - 1)) < g.shape[1]:
             before = _halves(pre[-1], size)
@@ -45,25 +95,18 @@ class Decay:
         return cls(pre, suf)
 
     @property
-    def scalar(self) -> bool:
-        """Whether all channels of a head decay alike."""
-        return self.pre[0].shape[2] == 1
-
-    @property
     def start(self) -> torch.Tensor:
-        """``[m, C, D]``: from the start of the chunk to each row."""
+        """``[m, C, K]``: from the start of the chunk to each row."""
         return self.pre[-1]
 
     @property
     def end(self) -> torch.Tensor:
-        """``[m, C, D]``: from each row to the end of the chunk."""
+        """``[m, C, K]``: from each row to the end of the chunk."""
         return self.suf[-1]
 
     def pairs(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         """``[m, C, r, C]``: for ``x [m, C, r, K]`` and ``w [m, C, K]``, sums over channels of ``x_i Gamma_ij w_j``; 0 for j after i."""
         m, size, r, width = x.shape
-        if self.scalar:
-            return torch.bmm(x.flatten(1, 2), w.mT).view(m, size, r, size).mul_(self._gamma()[:, :, None])
         out = x.new_zeros(m, size, r, size)
         out.diagonal(dim1=1, dim2=3).copy_(torch.matmul(x, w[..., None])[..., 0].mT)
         for level in range(len(self.pre) - 1):
@@ -73,17 +116,16 @@ class Decay:
             _blocks(out, half).copy_(found.view(m, -1, half, r, half).permute(0, 2, 3, 4, 1))
         return out
 
-    def pairs_backward(self, dout: torch.Tensor, out: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> _PairGrads:
+    def pairs_backward(
+        self,
+        dout: torch.Tensor,
+        out: torch.Tensor,  # noqa: ARG002 - what the scalar kind needs
+        x: torch.Tensor,
+        w: torch.Tensor,
+    ) -> Pairs:
         """Gradients of `pairs`: of x, of w, and by level of the logs of the rows' and columns' factors (in `dout`, no j after i)."""
-        m, size, r, width = x.shape
+        _, _, r, width = x.shape
         logs = []
-        if self.scalar:
-            both = (dout * out).sum(2)
-            for level in range(len(self.pre) - 1):
-                block = _blocks(both[:, :, None], 2**level)[:, :, 0]
-                logs.append((block.sum(2).mT[..., None], block.sum(1).mT[..., None]))
-            inner = (dout * self._gamma()[:, :, None]).view(m, size * r, size)
-            return torch.bmm(inner, w).view_as(x), torch.bmm(inner.mT, x.flatten(1, 2)), logs
         own = dout.diagonal(dim1=1, dim2=3).mT[..., None]
         dx, dw = own * w[:, :, None], (own * x).sum(2)
         for level in range(len(self.pre) - 1):
@@ -98,7 +140,7 @@ class Decay:
         return dx, dw, logs
 
     def backward(self, dstart: torch.Tensor, dend: torch.Tensor, logs: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
-        """The gradient of g ``[m, C, D]`` from those of the logs of `start`, `end` (both overwritten) and of the pairs' factors."""
+        """The gradient of g ``[m, C, K]`` from those of the logs of `start`, `end` (both overwritten) and of the pairs' factors."""
         for level in reversed(range(len(self.pre) - 1)):
             before, after = _halves(dstart, 2**level), _halves(dend, 2**level)
             whole_first, whole_second = before[:, :, 1].sum(2), after[:, :, 0].sum(2)
@@ -114,17 +156,6 @@ class Decay:
         rows = _halves(x, half)[:, :, 1] * _halves(self.pre[level], half)[:, :, 1, :, None]
         columns = _halves(w, half)[:, :, 0] * _halves(self.suf[level], half)[:, :, 0]
         return rows, columns
-
-    def _gamma(self) -> torch.Tensor:
-        """``[m, C, C]``, scalar decays only."""
-        m, size, _ = self.start.shape
-        gamma = self.start.new_zeros(m, size, size)
-        gamma.diagonal(dim1=1, dim2=2).fill_(1)
-        for level in range(len(self.pre) - 1):
-            half = 2**level
-            rows, columns = _halves(self.pre[level], half)[:, :, 1], _halves(self.suf[level], half)[:, :, 0]
-            _blocks(gamma[:, :, None], half)[:, :, 0].copy_((rows * columns.mT).permute(0, 2, 3, 1))
-        return gamma
 
 
 def _halves(x: torch.Tensor, half: int) -> torch.Tensor:
