@@ -18,29 +18,41 @@ ALIKE, APART = 0.9, 0.5
 def agreement_finding(subject: Subject, how: StressSettings) -> StressFinding | NotTried:
     """Mean correlation of held-out scores among bootstrap refits, among folds, and among sites; and cosines among folds."""
     try:
-        seeds = _measure(subject, _seeds(subject, how), how)
-        folds = _folds(subject, how)
-        sites = _sites(subject)
+        points = _points(subject, how)
     except InputError as error:
         return NotTried(name=NAME, reason=str(error))
-    points = [
-        StressPoint(name="other draws of the fitted groups", estimate=seeds, note=f"{how.refits} bootstrap refits, score correlation"),
-        StressPoint(name="other folds", estimate=_measure(subject, folds[0], how), note="one fold left out each time, score correlation"),
-        StressPoint(name="other folds, directions", estimate=agreement(directions=folds[1]).cosine or seeds, note="cosine of directions"),
-        StressPoint(
-            name="all sites", estimate=_measure(subject, sites, how), note=f"{len(sites)} sites, each with its own probe, score correlation"
-        ),
-    ]
-    points += _neighbours(subject, sites, how)
     shaky = min(points[0].estimate.value, points[1].estimate.value)
     status = "holds" if shaky >= ALIKE else "fooled" if shaky < APART else "weakens"
     return StressFinding(
         name=NAME, question="Do other seeds, folds and layers find the same thing?", measure="agreement", points=tuple(points), status=status,
-        sentence=f"Refits on other draws of the rows score held-out rows alike to {seeds}; probes of all sites agree to {points[3].estimate}.",
+        sentence=_sentence(points),
         rule=f"It holds where both refits and folds correlate {ALIKE} or more, and is fooled where they fall below {APART}: then the direction is an "
         f"accident of the rows. Sites are shown and not judged.",
         source="stability of refits; mean over pairs", low=-1.0, chance=0.0,
     )  # fmt: skip
+
+
+def _points(subject: Subject, how: StressSettings) -> list[StressPoint]:
+    seeds, folds, sites = _measure(subject, _seeds(subject, how), how), _folds(subject, how), _sites(subject)
+    points = [
+        StressPoint(name="other draws of the fitted groups", estimate=seeds, note=f"{how.refits} bootstrap refits, score correlation"),
+        StressPoint(name="other folds", estimate=_measure(subject, folds[0], how), note="one fold left out each time, score correlation"),
+        StressPoint(name="other folds, directions", estimate=agreement(directions=folds[1]).cosine or seeds, note="cosine of directions"),
+    ]
+    if len(sites) < 2:  # there is nothing that one site could agree with
+        return points
+    everywhere = _measure(subject, sites, how)
+    points.append(
+        StressPoint(name="all sites", estimate=everywhere, note=f"{len(sites)} sites, each with its own probe, score correlation")
+    )
+    return points + _neighbours(subject, sites, how)
+
+
+def _sentence(points: list[StressPoint]) -> str:
+    between = (
+        f"probes of all sites agree to {points[3].estimate}" if len(points) > 3 else "the run read one site, so no others were compared"
+    )
+    return f"Refits on other draws of the rows score held-out rows alike to {points[0].estimate}; {between}."
 
 
 def _seeds(subject: Subject, how: StressSettings) -> np.ndarray:
