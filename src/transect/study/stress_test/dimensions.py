@@ -70,4 +70,4 @@ def _spread(n: int, most: int = 12) -> list[int]:
 
 
 def _upper(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
+    return sentence if sentence.startswith("k =") else sentence[:1].upper() + sentence[1:]

@@ -13,7 +13,7 @@ LOST = 0.02
 SCORE_RULE = (
     f"Each point is judged as a transfer: it holds where its interval lies above {0.5 + MARGIN:.2f} and it keeps at least {KEPT:.0%} of the "
     f"advantage over chance at home; it is fooled where the interval lies below that, or on the other side of chance. It weakens where it "
-    f"holds but the whole interval of the paired difference lies below -{LOST}. The worst point is the status."
+    f"is not fooled but the whole interval of the paired difference lies below -{LOST}. The worst point is the status."
 )
 
 _ORDER: tuple[StressStatus, ...] = ("fooled", "weakens", "unclear", "holds")
@@ -30,9 +30,9 @@ def point_status(point: StressPoint, home: Estimate) -> StressStatus:
     found = transfer_status(point.estimate, home, metric=AUROC)
     if found in ("no", "inverted"):
         return "fooled"
-    if found == "yes":
-        return "weakens" if point.difference is not None and point.difference.high < -LOST else "holds"
-    return "unclear"
+    if point.difference is not None and point.difference.high < -LOST:
+        return "weakens"
+    return "holds" if found == "yes" else "unclear"
 
 
 def worst(statuses: Sequence[StressStatus]) -> StressStatus:
