@@ -83,7 +83,8 @@ def run() -> Result:
     failed = [name for name, held in checks.items() if not held]
     sentence = (
         f"At {MAIN} the clean AUROC is {first:.2f}, the mean over styles {mean:.2f} (lowest {lowest:.2f}) and {again:.2f} once fitted to the other styles; "
-        f"one direction has {single:.2f} of {ranks.full.value:.2f}, and without entropy it changes by {change:+.3f}; "
+        f"one direction has {single:.2f} of {ranks.full.value:.2f}, and without entropy it changes by {change:+.3f} (at {SITES[0]} the lowest "
+        f"style has {numbers[f'{SITES[0]} lowest style']:.2f}); "
         + (f"what does not hold here: {', '.join(failed)}." if failed else "all five findings hold.")
     )
     return Result(numbers=numbers, reproduced=not failed, sentence=sentence)

@@ -59,7 +59,7 @@ def run() -> Result:
     lowest, highest = min(others), max(others)
     sentence = (
         f"On three other kinds of deception after other instructions the AUROC is {lowest:.2f} to {highest:.2f}; at a false-positive rate "
-        f"certified to be at most 1% on unrelated text it catches {recall.value:.0%} of the deceptive answers."
+        f"certified to be at most 1% on unrelated text it catches {recall.value:.0%} [{recall.low:.0%}, {recall.high:.0%}] of the deceptive answers."
     )
     return Result(numbers=numbers, reproduced=lowest >= 0.9 and recall.value >= 0.9, sentence=sentence)
 

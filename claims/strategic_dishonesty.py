@@ -12,7 +12,7 @@ from transect.data import Table, group_folds
 from transect.measure import auroc_interval, auroc_statistic, difference, fit_bag_of_words
 
 CLAIM = Claim(
-    paper="Strategic dishonesty can undermine AI safety evaluations (2025)",
+    paper="Strategic dishonesty can undermine AI safety evaluations of frontier LLMs (2025)",
     says="Dishonest answers fool every output-based monitor, while linear probes of internal activations detect them reliably.",
     setting="Gemma 3 270M, layers[9], mean over the answer; wrong facts and wrong sums of honest_deceptive, whose words hardly differ from right "
     "ones; four folds of questions, and the instruction pairs tested are not those fitted. The monitors read the answer alone, or the question with "
