@@ -52,7 +52,8 @@ def run() -> Result:
     pair = numbers["share of pair"]
     dominates = pair > 0.5 and found.factors[0].name == "pair"
     sentence = (
-        f"The instruction pair explains {pair:.0%} of the variance of {len(values)} AUROCs from {min(values):.2f} to {max(values):.2f}, the threat {numbers['share of threat']:.0%} and the "
+        f"The instruction pair explains {pair:.0%} of the variance of {len(values)} AUROCs from {min(values):.2f} to {max(values):.2f}, "
+        f"the threat {numbers['share of threat']:.0%} and the "
         f"site {numbers['share of site']:.0%}; probes for one threat score {targeted:.3f}, universal ones of the same size {universal:.3f}."
     )
     return Result(numbers=numbers, reproduced=dominates and targeted >= universal + 0.01, sentence=sentence)
