@@ -1,6 +1,8 @@
-"""Linear-time sequence layers: one recurrence, its forms (chunk, recurrent, parallel, and the definition), and the ops that are made of it.
+"""Linear-time sequence layers: one recurrence, its forms (chunk, recurrent, parallel, and the definition), the ops that are made of
+it, and layers around them.
 
     o, state = mixers.gated_delta_rule(q, k, v, g, beta, output_final_state=True)
+    y = mixers.GatedDeltaNet(hidden_size=256, num_heads=4)(x, cache=mixers.MixerCache())
 
 Tensors are ``[B, T, H, D]``, decays are logarithms of at most 0, states are ``[N, H, K, V]``. `transect.mixers.algebra` has the recurrence,
 `transect.mixers.naive` runs it as it is written, and `transect.testing.check_mixer` holds every other form to it.
@@ -12,12 +14,20 @@ from transect.mixers.gated_delta_rule import gated_delta_rule
 from transect.mixers.gla import gla
 from transect.mixers.hgrn2 import hgrn2
 from transect.mixers.kda import kda
+from transect.mixers.layers import GLA, HGRN2, KDA, DeltaNet, DeltaProductNet, GatedDeltaNet, MixerCache
 from transect.mixers.linear_attention import linear_attention
 from transect.mixers.retention import retention
 from transect.mixers.simple_gla import simple_gla
 from transect.mixers.ssd import ssd
 
 __all__ = [
+    "GLA",
+    "HGRN2",
+    "KDA",
+    "DeltaNet",
+    "DeltaProductNet",
+    "GatedDeltaNet",
+    "MixerCache",
     "delta_product",
     "delta_rule",
     "gated_delta_rule",

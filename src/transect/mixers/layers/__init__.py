@@ -1,0 +1,12 @@
+"""Sequence layers, ``[B, T, hidden_size]`` to the same: projections, a short convolution, an op of `transect.mixers`, norm and gate."""
+
+from transect.mixers.layers.base import Inside, SequenceLayer
+from transect.mixers.layers.cache import LayerState, MixerCache
+from transect.mixers.layers.delta_net import DeltaNet
+from transect.mixers.layers.delta_product_net import DeltaProductNet
+from transect.mixers.layers.gated_delta_net import GatedDeltaNet
+from transect.mixers.layers.gated_linear_attention import GLA
+from transect.mixers.layers.hgrn2_layer import HGRN2
+from transect.mixers.layers.kimi_delta_attention import KDA
+
+__all__ = ["GLA", "HGRN2", "KDA", "DeltaNet", "DeltaProductNet", "GatedDeltaNet", "Inside", "LayerState", "MixerCache", "SequenceLayer"]

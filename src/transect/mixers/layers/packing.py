@@ -1,0 +1,65 @@
+"""Padded rows as packed sequences: masked tokens are left out, wherever they stand, and nothing depends on them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+
+from transect.errors import InputError
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """How ``[B, T, D]`` becomes what ops work on, and back.
+
+    Args:
+        x: ``[B, T, D]``, or the sequences packed into a batch of 1.
+        bounds: where the packed sequences begin, and their end; None where nothing is packed.
+        kept: the mask, where one was given.
+    """
+
+    x: torch.Tensor
+    bounds: tuple[int, ...] | None
+    kept: torch.Tensor | None
+
+    @classmethod
+    def of(cls, x: torch.Tensor, attention_mask: torch.Tensor | None, cu_seqlens: torch.Tensor | Sequence[int] | None) -> "Packing":
+        """Pack what a mask leaves, or what `cu_seqlens` says.
+
+        Raises:
+            InputError: both are given, or a mask that is not ``[B, T]`` of zeros and ones.
+        """
+        if attention_mask is None:
+            if cu_seqlens is None:
+                return cls(x, None, None)
+            bounds = tuple(int(bound) for bound in cu_seqlens)
+            if len(x) != 1 or len(bounds) < 2 or bounds[0] != 0 or bounds[-1] != x.shape[1] or list(bounds) != sorted(bounds):
+                raise InputError(
+                    f"expected a batch of 1 and cu_seqlens that rise from 0 to T = {x.shape[1]}, got {len(x)} and {list(bounds)}."
+                )
+            return cls(x, bounds, None)
+        if cu_seqlens is not None:
+            raise InputError("expected attention_mask or cu_seqlens, got both. A mask is for padded rows, cu_seqlens for packed ones.")
+        if attention_mask.shape != x.shape[:2] or not ((attention_mask == 0) | (attention_mask == 1)).all():
+            raise InputError(
+                f"expected attention_mask {list(x.shape[:2])} of zeros and ones, got {list(attention_mask.shape)} {attention_mask.dtype}."
+                " With a cache, pass the mask of the new tokens only."
+            )
+        kept = attention_mask.bool()
+        ends = kept.sum(1).cumsum(0).tolist()
+        return cls(x[kept][None], (0, *ends), kept)
+
+    @property
+    def sequences(self) -> int:
+        """How many sequences there are."""
+        return len(self.x) if self.bounds is None else len(self.bounds) - 1
+
+    def unpack(self, y: torch.Tensor) -> torch.Tensor:
+        """``[B, T, D]`` again; zeros where the mask is."""
+        if self.kept is None:
+            return y
+        out = y.new_zeros(*self.kept.shape, y.shape[2])
+        out[self.kept] = y[0]
+        return out

@@ -1,0 +1,135 @@
+"""The layers against the contract, against transformers, and broken ones."""
+
+import pytest
+import torch
+
+from transect import mixers
+from transect.errors import InputError
+from transect.mixers.layers.short_convolution import ShortConvolution
+from transect.testing import all_mixer_layers, check_mixer_layer
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+def _layer(kind, **settings):
+    return kind(hidden_size=12, num_heads=2, head_k_dim=4, head_v_dim=6, **settings)
+
+
+@pytest.mark.parametrize("kind", all_mixer_layers(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "settings", [{}, {"conv_size": None, "use_gate": False}, {"conv_size": 3, "use_gate": True}], ids=["plain", "bare", "full"]
+)
+def test_contract(kind, settings):
+    check_mixer_layer(_layer(kind, **settings))
+
+
+@pytest.mark.parametrize("kind", [mixers.GatedDeltaNet, mixers.DeltaNet, mixers.KDA])
+def test_contract_with_negative_eigenvalues(kind):
+    check_mixer_layer(_layer(kind, allow_neg_eigval=True))
+
+
+def test_gated_delta_net_is_that_of_qwen3_next():
+    from transformers.models.qwen3_next import Qwen3NextConfig
+    from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
+
+    sizes = {"linear_num_value_heads": 2, "linear_num_key_heads": 2, "linear_key_head_dim": 4, "linear_value_head_dim": 6}
+    config = Qwen3NextConfig(hidden_size=12, linear_conv_kernel_dim=4, rms_norm_eps=1e-5, num_hidden_layers=1, **sizes)
+    theirs = Qwen3NextGatedDeltaNet(config, 0)
+    ours = mixers.GatedDeltaNet(hidden_size=12, num_heads=2, head_k_dim=4, head_v_dim=6)
+    with torch.no_grad():
+        parts = theirs.in_proj_qkvz.weight.view(2, 20, 12).split([4, 4, 6, 6], 1)  # by head: q, k, v and the gate
+        ours.qkv_proj.weight.copy_(torch.cat([part.flatten(0, 1) for part in parts[:3]]))
+        ours.g_proj.weight.copy_(parts[3].flatten(0, 1))
+        beta, a = theirs.in_proj_ba.weight.view(2, 2, 12).unbind(1)
+        ours.b_proj.weight.copy_(beta)
+        ours.a_proj.weight.copy_(a)
+        ours.conv.weight.copy_(theirs.conv1d.weight[:, 0].mT)
+        for name in ("A_log", "dt_bias"):
+            getattr(ours, name).copy_(getattr(theirs, name))
+        ours.norm.weight.copy_(theirs.norm.weight)
+        ours.o_proj.weight.copy_(theirs.out_proj.weight)
+        x = torch.randn(2, 70, 12)
+        truth = theirs(x)
+        assert float((ours(x) - truth).abs().max() / truth.abs().max()) < 1e-5
+
+
+class _LooksAhead(mixers.DeltaNet):
+    def inputs(self, x, q, k, v):
+        return {name: part + 0 * x.mean() if name == "v" else part.roll(-1, 1) for name, part in super().inputs(x, q, k, v).items()}
+
+
+class _ForgetsTheConvolution(mixers.DeltaNet):
+    def forward(self, x, *, cache=None, **settings):
+        if cache is not None and len(cache):
+            held = cache.get(0, kind=type(self).__name__, sequences=len(x) if len(x) in {2, 3} else 2)
+            cache.put(0, mixers.layers.LayerState(kind=held.kind, state=held.state, conv=torch.zeros_like(held.conv)))
+        return super().forward(x, cache=cache, **settings)
+
+
+class _IgnoresTheMask(mixers.DeltaNet):
+    def forward(self, x, **settings):
+        return super().forward(x, **{**settings, "attention_mask": None})
+
+
+class _UnusedParameter(mixers.DeltaNet):
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.spare = torch.nn.Parameter(torch.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "clause"),
+    [
+        (_LooksAhead, "causal"),
+        (_ForgetsTheConvolution, "cut"),
+        (_IgnoresTheMask, "padded left"),
+        (_UnusedParameter, "no gradient"),
+    ],
+)
+def test_the_contract_notices(kind, clause):
+    with pytest.raises(AssertionError, match=clause):
+        check_mixer_layer(_layer(kind))
+
+
+def test_a_convolution_without_a_future():
+    convolution = ShortConvolution(channels=2, conv_size=3)
+    x = torch.randn(1, 6, 2)
+    truth = torch.nn.functional.conv1d(torch.nn.functional.pad(x.mT, (2, 0)), convolution.weight.mT[:, None], groups=2).mT
+    assert torch.allclose(convolution(x)[0], torch.nn.functional.silu(truth), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"hidden_size": 10, "num_heads": 3}, "divide hidden_size"),
+        ({"hidden_size": 8, "num_heads": 0}, "num_heads"),
+        ({"hidden_size": 8, "num_heads": 2, "conv_size": 1}, "conv_size of 2"),
+    ],
+)
+def test_refuses_sizes(settings, says):
+    with pytest.raises(InputError, match=says):
+        mixers.GatedDeltaNet(**settings)
+
+
+def test_refuses_inputs():
+    layer = mixers.GatedDeltaNet(hidden_size=8, num_heads=2)
+    with pytest.raises(InputError, match=r"\[B, T, 8\], got \[1, 3, 9\]"):
+        layer(torch.ones(1, 3, 9))
+    with pytest.raises(InputError, match="got both"):
+        layer(torch.ones(1, 3, 8), attention_mask=torch.ones(1, 3), cu_seqlens=[0, 3])
+    cache = mixers.MixerCache()
+    layer(torch.ones(2, 3, 8), cache=cache)
+    with pytest.raises(InputError, match="rows from 0 to 1"):
+        cache.reorder(torch.tensor([0, 2]))
+    with pytest.raises(InputError, match="lower_bound"):
+        mixers.HGRN2(hidden_size=8, num_heads=2, lower_bound=1.0)
+    with pytest.raises(InputError, match="gate_logit_normalizer"):
+        mixers.GLA(hidden_size=8, num_heads=2, gate_logit_normalizer=0.0)
+    _, inside = layer(torch.ones(1, 4, 8), cu_seqlens=[0, 2, 4], return_inside=True)
+    with pytest.raises(InputError, match="Run each alone"):
+        inside.states()
