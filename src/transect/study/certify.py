@@ -63,8 +63,8 @@ def certify(
         recall: the recall to keep.
         confidence: of each promise.
         positives: another table, all of whose rows are positive.
-        sequence: certify whole sequences by this statistic of their token scores, which an alarm can compute while tokens come in; None
-            certifies the score of the text as the probe reads it.
+        sequence: certify whole sequences by this statistic of their token scores, which an alarm can compute while tokens come in; the
+            ``<bos>`` before a text is not counted. None certifies the score of the text as the probe reads it.
         horizon: with ``sequence`` and ``fpr``, watch only so many tokens.
         model: the model, or where to load it from; None loads what the run's report names.
         device: where to run it, when it is loaded here.
@@ -174,9 +174,15 @@ def _scores(
     readout: Readout, model: Model, table: Table, ids: np.ndarray, *, per_token: bool, truncate: bool, shown: bool | None
 ) -> _Scores:
     scored = score_texts(readout, model, table, per_token=per_token, truncate=truncate, shown=shown)
+    values, rows = scored.scores.double().cpu().numpy(), np.array(scored.rows)
+    if per_token and scored.tokens is not None:
+        # What stands before every text is no token of it, and its activation is like no other: it alone would set the threshold.
+        begins = np.array(scored.tokens, dtype=object) == getattr(model.tokenizer, "bos_token", None)
+        begins[1:] &= rows[1:] != rows[:-1]
+        values, rows = values[~begins], rows[~begins]
     return _Scores(
-        values=scored.scores.double().cpu().numpy(),
-        lengths=np.bincount(np.array(scored.rows), minlength=len(table)),
+        values=values,
+        lengths=np.bincount(rows, minlength=len(table)),
         groups=ids if len(np.unique(ids)) < len(ids) else None,
     )
 
