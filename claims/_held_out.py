@@ -14,7 +14,9 @@ def fit(x: Any, codes: np.ndarray, *, C: float) -> "Fitted":
     rows = np.asarray(x, dtype=np.float64)
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
-    return Fitted(mean, spread, Logistic(C=C).fit(torch.from_numpy((rows - mean) / spread), codes))
+    probe = Logistic(C=C)
+    probe.fit(torch.from_numpy((rows - mean) / spread), codes)
+    return Fitted(mean, spread, probe)
 
 
 class Fitted:

@@ -27,18 +27,19 @@ FIXED = "layers[9].mlp.act"
 def run() -> Result:
     """Measure all types together, each type, and every pair of types."""
     model, table = demo_model(), transect.read_table("familiarity")
-    kept = [row for row, label in enumerate(table.labels) if label != "obscure"]
+    labels, names = np.asarray(table.labels), np.asarray(table.groups)
+    kept = [row for row, label in enumerate(labels) if label != "obscure"]
     texts = [table.texts[row] for row in kept]
-    known = np.array([table.labels[row] == "known" for row in kept])
-    groups = np.array([table.groups[row] for row in kept])
+    known = np.array([labels[row] == "known" for row in kept])
+    groups = np.array([names[row] for row in kept])
     kinds = np.array([str(group).split()[0] for group in groups])
     acts = transect.capture(model, texts, sites="layers[*].mlp.act")
     layers = {site: acts[site].double().numpy() for site in acts.sites}
     entropy = next_token(model, texts).entropy
     numbers: dict[str, float] = {}
     found = {
-        name: evaluate_familiarity(layers, known, measure=measure, groups=groups, shuffles=500)
-        for name, measure in (("IPR", "ipr"), ("spectral entropy", "entropy"))
+        "IPR": evaluate_familiarity(layers, known, measure="ipr", groups=groups, shuffles=500),
+        "spectral entropy": evaluate_familiarity(layers, known, measure="entropy", groups=groups, shuffles=500),
     }
     for name, one in found.items():
         numbers |= {f"{name}, held out": one.held_out.value, f"{name}, floor": one.floor, f"{name}, p": one.p}

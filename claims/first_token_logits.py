@@ -25,10 +25,11 @@ KEPT = 1024
 def run() -> Result:
     """Let the model answer, and fit the same probe on its logits at three positions."""
     model, table = demo_model(), transect.read_table("familiarity")
-    even = [row for row, label in enumerate(table.labels) if label != "obscure" and int(str(table.groups[row]).split()[1]) % 2 == 0]
+    labels, names = np.asarray(table.labels), np.asarray(table.groups)
+    even = [row for row, label in enumerate(labels) if label != "obscure" and int(str(names[row]).split()[1]) % 2 == 0]
     prompts = [f"Question: {table.texts[row]}\nAnswer:" for row in even]
-    known = np.array([table.labels[row] == "known" for row in even])
-    groups = np.array([table.groups[row] for row in even])
+    known = np.array([labels[row] == "known" for row in even])
+    groups = np.array([names[row] for row in even])
     first = next_token(model, prompts, logits=True)
     tokenizer = model.tokenizer
     if first.logits is None or tokenizer is None:
