@@ -5,6 +5,7 @@ import torch
 
 from transect import mixers
 from transect.errors import InputError
+from transect.mixers import layers
 from transect.mixers.layers.short_convolution import ShortConvolution
 from transect.testing import all_mixer_layers, check_mixer_layer
 
@@ -58,6 +59,49 @@ def test_gated_delta_net_is_that_of_qwen3_next():
         assert float((ours(x) - truth).abs().max() / truth.abs().max()) < 1e-5
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"feature_map": layers.Hedgehog(num_heads=2, head_dim=4)},
+        {"feature_map": layers.Taylor()},
+        {"feature_map": layers.Dpfp(nu=2), "conv_size": 3},
+        {"feature_map": layers.Identity()},
+        {"feature_map": layers.Elu(), "normalize": False},
+    ],
+    ids=["hedgehog", "taylor", "dpfp", "identity", "unnormalised"],
+)
+def test_contract_of_linear_attention_through_feature_maps(settings):
+    check_mixer_layer(_layer(mixers.LinearAttention, **settings))
+
+
+def test_normalised_weights_sum_to_one():
+    _, inside = _layer(mixers.LinearAttention)(torch.randn(2, 9, 12), return_inside=True)
+    assert torch.allclose(inside.effective_matrix().sum(-1), torch.ones(2, 2, 9), atol=1e-5)
+
+
+def test_feature_maps_are_what_their_papers_say():
+    q, k = torch.randn(2, 1, 1, 1, 4).unbind()
+    z = (q * k).sum() / 2
+    assert torch.allclose((layers.Taylor()(q) * layers.Taylor()(k)).sum(), 1 + z + z**2 / 2)
+    x = torch.tensor([1.0, -2.0, 3.0])
+    parts = torch.tensor([1.0, 0.0, 3.0, 0.0, 2.0, 0.0])
+    wanted = torch.stack([parts[i] * parts[i - j] for j in (1, 2) for i in range(6)])
+    assert torch.equal(layers.Dpfp(nu=2)(x), wanted)
+    with pytest.raises(InputError, match="nu of at least 1"):
+        layers.Dpfp(nu=0)
+    with pytest.raises(InputError, match="never negative"):
+        mixers.LinearAttention(hidden_size=8, num_heads=2, feature_map=layers.Identity(), normalize=True)
+    with pytest.raises(InputError, match=r"\[3, 4\], got \[2, 4\]"):
+        layers.Hedgehog(num_heads=3, head_dim=4)(torch.zeros(1, 1, 2, 4))
+
+
+def test_lightning_slopes_are_those_of_minimax():
+    rate = (1 / 2 ** (8 / 4)) ** (torch.arange(4) + 1)
+    assert torch.allclose(mixers.LightningAttention(hidden_size=8, num_heads=4).g_gamma, -rate)
+    with pytest.raises(InputError, match="depth"):
+        mixers.LightningAttention(hidden_size=8, num_heads=4, depth=1.0)
+
+
 class _LooksAhead(mixers.DeltaNet):
     def inputs(self, x, q, k, v):
         return {name: part + 0 * x.mean() if name == "v" else part.roll(-1, 1) for name, part in super().inputs(x, q, k, v).items()}
@@ -67,7 +111,7 @@ class _ForgetsTheConvolution(mixers.DeltaNet):
     def forward(self, x, *, cache=None, **settings):
         if cache is not None and len(cache):
             held = cache.get(0, kind=type(self).__name__, sequences=len(x) if len(x) in {2, 3} else 2)
-            cache.put(0, mixers.layers.LayerState(kind=held.kind, state=held.state, conv=torch.zeros_like(held.conv)))
+            cache.put(0, layers.LayerState(kind=held.kind, state=held.state, conv=torch.zeros_like(held.conv)))
         return super().forward(x, cache=cache, **settings)
 
 

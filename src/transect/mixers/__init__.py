@@ -6,6 +6,7 @@ it, and layers around them.
 
 Tensors are ``[B, T, H, D]``, decays are logarithms of at most 0, states are ``[N, H, K, V]``. `transect.mixers.algebra` has the recurrence,
 `transect.mixers.naive` runs it as it is written, and `transect.testing.check_mixer` holds every other form to it.
+`transect.mixers.layers` has the feature maps of `LinearAttention`.
 """
 
 from transect.mixers.delta_product import delta_product
@@ -14,7 +15,17 @@ from transect.mixers.gated_delta_rule import gated_delta_rule
 from transect.mixers.gla import gla
 from transect.mixers.hgrn2 import hgrn2
 from transect.mixers.kda import kda
-from transect.mixers.layers import GLA, HGRN2, KDA, DeltaNet, DeltaProductNet, GatedDeltaNet, MixerCache
+from transect.mixers.layers import (
+    GLA,
+    HGRN2,
+    KDA,
+    DeltaNet,
+    DeltaProductNet,
+    GatedDeltaNet,
+    LightningAttention,
+    LinearAttention,
+    MixerCache,
+)
 from transect.mixers.linear_attention import linear_attention
 from transect.mixers.retention import retention
 from transect.mixers.simple_gla import simple_gla
@@ -27,6 +38,8 @@ __all__ = [
     "DeltaNet",
     "DeltaProductNet",
     "GatedDeltaNet",
+    "LightningAttention",
+    "LinearAttention",
     "MixerCache",
     "delta_product",
     "delta_rule",

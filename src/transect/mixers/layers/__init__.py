@@ -4,9 +4,32 @@ from transect.mixers.layers.base import Inside, SequenceLayer
 from transect.mixers.layers.cache import LayerState, MixerCache
 from transect.mixers.layers.delta_net import DeltaNet
 from transect.mixers.layers.delta_product_net import DeltaProductNet
+from transect.mixers.layers.feature_maps import Dpfp, Elu, FeatureMap, Hedgehog, Identity, Relu, Taylor
 from transect.mixers.layers.gated_delta_net import GatedDeltaNet
 from transect.mixers.layers.gated_linear_attention import GLA
 from transect.mixers.layers.hgrn2_layer import HGRN2
 from transect.mixers.layers.kimi_delta_attention import KDA
+from transect.mixers.layers.lightning_attention import LightningAttention
+from transect.mixers.layers.linear_attention_layer import LinearAttention
 
-__all__ = ["GLA", "HGRN2", "KDA", "DeltaNet", "DeltaProductNet", "GatedDeltaNet", "Inside", "LayerState", "MixerCache", "SequenceLayer"]
+__all__ = [
+    "GLA",
+    "HGRN2",
+    "KDA",
+    "DeltaNet",
+    "DeltaProductNet",
+    "Dpfp",
+    "Elu",
+    "FeatureMap",
+    "GatedDeltaNet",
+    "Hedgehog",
+    "Identity",
+    "Inside",
+    "LayerState",
+    "LightningAttention",
+    "LinearAttention",
+    "MixerCache",
+    "Relu",
+    "SequenceLayer",
+    "Taylor",
+]
