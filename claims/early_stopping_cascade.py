@@ -34,7 +34,7 @@ def run() -> Result:
     right, kinds = success[held_out], played.kinds[held_out]
     found = stop_early(scores, right, costs=played.costs[held_out], target=0.8, groups=played.groups[held_out])
     rates = {kind: float(success[~held_out & (played.kinds == kind)].mean()) for kind in EPISODE_KINDS}
-    certifying = found.certificate.recall.n
+    certifying = found.certificate.recall.n or 0
     numbers = {"independent successes that certify": float(certifying), "success rate": float(right.mean()), "episodes": float(len(right))}
     numbers |= {f"AUROC after round {at}": auroc(-scores[:, at], right) for at in range(ROUNDS)}
     numbers["AUROC of the kind of question alone"] = auroc(np.array([rates[kind] for kind in kinds]), right)
@@ -45,8 +45,8 @@ def run() -> Result:
     certified = "certified" if found.certificate.holds else "not certified"
     sentence = (
         f"The cascade keeps {found.certificate.recall.value:.2f} of the successes (at least {found.certificate.recall.low:.2f}; 0.8 is "
-        f"{certified} by {certifying} independent successes) and saves {found.certificate.saved} of the tokens, {found.gain} more than the best single gate; the probe "
-        f"after the question has AUROC {numbers['AUROC after round 0']:.2f}, the kind of question alone "
+        f"{certified} by {certifying} independent successes) and saves {found.certificate.saved} of the tokens, {found.gain} more than "
+        f"the best single gate; the probe after the question has AUROC {numbers['AUROC after round 0']:.2f}, the kind of question alone "
         f"{numbers['AUROC of the kind of question alone']:.2f}."
     )
     return Result(numbers=numbers, reproduced=held, sentence=sentence)
