@@ -102,6 +102,43 @@ def test_lightning_slopes_are_those_of_minimax():
         mixers.LightningAttention(hidden_size=8, num_heads=4, depth=1.0)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_mamba2_is_that_of_transformers(groups):
+    from transformers.models.mamba2 import Mamba2Config
+    from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
+
+    sizes = {"num_heads": 4, "head_dim": 6, "state_size": 5, "n_groups": groups}
+    theirs = Mamba2Mixer(
+        Mamba2Config(hidden_size=12, num_hidden_layers=1, conv_kernel=4, chunk_size=32, layer_norm_epsilon=1e-5, **sizes), 0
+    )
+    ours = mixers.Mamba2(hidden_size=12, num_heads=4, head_k_dim=5, head_v_dim=6, n_groups=groups)
+    keys = 5 * groups
+    order = torch.cat([torch.arange(24 + keys, 24 + 2 * keys), torch.arange(24, 24 + keys), torch.arange(24)])  # theirs: x, B, C
+    with torch.no_grad():
+        gate, streams, dt = theirs.in_proj.weight.split([24, 24 + 2 * keys, 4])
+        ours.g_proj.weight.copy_(gate)
+        ours.qkv_proj.weight.copy_(streams[order])
+        ours.dt_proj.weight.copy_(dt)
+        ours.conv.weight.copy_(theirs.conv1d.weight[order, 0].mT)
+        ours.conv.bias.copy_(theirs.conv1d.bias[order])
+        theirs.norm.weight.uniform_(0.5, 2)
+        theirs.D.uniform_(0.5, 2)
+        ours.norm.weight.copy_(theirs.norm.weight)
+        ours.o_proj.weight.copy_(theirs.out_proj.weight)
+        for name in ("A_log", "dt_bias", "D"):
+            getattr(ours, name).copy_(getattr(theirs, name))
+        x = torch.randn(2, 70, 12)
+        truth = theirs.eval()(x)
+        assert float((ours(x) - truth).abs().max() / truth.abs().max()) < 1e-5
+
+
+def test_contract_of_mamba2_with_shared_heads():
+    torch.manual_seed(0)
+    check_mixer_layer(mixers.Mamba2(hidden_size=12, num_heads=4, head_k_dim=4, head_v_dim=6, n_groups=2, conv_bias=False))
+    with pytest.raises(InputError, match="heads of keys"):
+        mixers.Mamba2(hidden_size=12, num_heads=4, n_groups=3)
+
+
 class _LooksAhead(mixers.DeltaNet):
     def inputs(self, x, q, k, v):
         return {name: part + 0 * x.mean() if name == "v" else part.roll(-1, 1) for name, part in super().inputs(x, q, k, v).items()}

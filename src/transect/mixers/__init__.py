@@ -24,6 +24,7 @@ from transect.mixers.layers import (
     GatedDeltaNet,
     LightningAttention,
     LinearAttention,
+    Mamba2,
     MixerCache,
 )
 from transect.mixers.linear_attention import linear_attention
@@ -40,6 +41,7 @@ __all__ = [
     "GatedDeltaNet",
     "LightningAttention",
     "LinearAttention",
+    "Mamba2",
     "MixerCache",
     "delta_product",
     "delta_rule",

@@ -11,6 +11,7 @@ from transect.mixers.layers.hgrn2_layer import HGRN2
 from transect.mixers.layers.kimi_delta_attention import KDA
 from transect.mixers.layers.lightning_attention import LightningAttention
 from transect.mixers.layers.linear_attention_layer import LinearAttention
+from transect.mixers.layers.mamba2 import Mamba2
 
 __all__ = [
     "GLA",
@@ -28,6 +29,7 @@ __all__ = [
     "LayerState",
     "LightningAttention",
     "LinearAttention",
+    "Mamba2",
     "MixerCache",
     "Relu",
     "SequenceLayer",

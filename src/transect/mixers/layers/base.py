@@ -86,6 +86,8 @@ class SequenceLayer(nn.Module, ABC):
         use_gate: whether the output is gated by the input.
         norm_eps: epsilon of the output norm.
         layer_idx: this layer's place in a cache.
+        num_k_heads: heads of queries and keys, which values share in groups; None for num_heads.
+        conv_bias: whether the short convolution has a bias.
 
     Raises:
         InputError: sizes that are not positive or do not divide.
@@ -103,6 +105,8 @@ class SequenceLayer(nn.Module, ABC):
         use_gate: bool,
         norm_eps: float,
         layer_idx: int,
+        num_k_heads: int | None = None,
+        conv_bias: bool = False,
     ) -> None:
         super().__init__()
         if hidden_size < 1 or num_heads < 1 or (head_k_dim is None and hidden_size % num_heads):
@@ -110,12 +114,15 @@ class SequenceLayer(nn.Module, ABC):
         if keys_per_token < 1 or (conv_size is not None and conv_size < 2):
             raise InputError(f"expected at least one key per token and a conv_size of 2 or more, got {keys_per_token} and {conv_size}.")
         self.hidden_size, self.num_heads, self.layer_idx, self.keys_per_token = hidden_size, num_heads, layer_idx, keys_per_token
+        self.num_k_heads = num_heads if num_k_heads is None else num_k_heads
+        if self.num_k_heads < 1 or num_heads % self.num_k_heads:
+            raise InputError(f"expected heads of keys that divide num_heads = {num_heads}, got {self.num_k_heads}.")
         self.head_k_dim = head_k_dim or hidden_size // num_heads
         self.head_v_dim = head_v_dim or self.head_k_dim
-        keys, values = num_heads * self.head_k_dim, num_heads * self.head_v_dim
+        keys, values = self.num_k_heads * self.head_k_dim, num_heads * self.head_v_dim
         self.widths = [keys, keys * keys_per_token, values * keys_per_token]
         self.qkv_proj = nn.Linear(hidden_size, sum(self.widths), bias=False)
-        self.conv = None if conv_size is None else ShortConvolution(channels=sum(self.widths), conv_size=conv_size)
+        self.conv = None if conv_size is None else ShortConvolution(channels=sum(self.widths), conv_size=conv_size, bias=conv_bias)
         self.g_proj = nn.Linear(hidden_size, values, bias=False) if use_gate else None
         self.norm = nn.RMSNorm(self.head_v_dim, eps=norm_eps)
         self.o_proj = nn.Linear(values, hidden_size, bias=False)
@@ -128,6 +135,11 @@ class SequenceLayer(nn.Module, ABC):
     @abstractmethod
     def inputs(self, x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, torch.Tensor]:
         """What the op takes, by name, from the layer's input ``[B, T, hidden_size]`` and q, k, v ``[B, T, H, D]`` after the convolution."""
+
+    def finish(self, x: torch.Tensor, o: torch.Tensor, v: torch.Tensor) -> torch.Tensor:  # noqa: ARG002 - v is for layers that skip
+        """What the output projection takes ``[B, T, H, V]``, from the op's outputs o: its norm, gated by the layer's input x."""
+        y = self.norm(o)
+        return y if self.g_proj is None else y * functional.silu(self.g_proj(x)).view_as(y)
 
     def forward(
         self,
@@ -164,8 +176,8 @@ class SequenceLayer(nn.Module, ABC):
             streams, last = self.conv(streams, last=None if held is None else held.conv, bounds=packing.bounds)
         q, k, v = streams.split(self.widths, -1)
         writes = inner.shape[1] * self.keys_per_token
-        q = q.unflatten(2, (self.num_heads, self.head_k_dim))
-        k = k.reshape(len(inner), writes, self.num_heads, self.head_k_dim)
+        q = q.unflatten(2, (self.num_k_heads, self.head_k_dim))
+        k = k.reshape(len(inner), writes, self.num_k_heads, self.head_k_dim)
         v = v.reshape(len(inner), writes, self.num_heads, self.head_v_dim)
         given = self.inputs(inner, q, k, v)
         start = None if held is None else held.state
@@ -174,10 +186,7 @@ class SequenceLayer(nn.Module, ABC):
             raise TypeError("the final state was asked for")
         if cache is not None:
             cache.put(self.layer_idx, LayerState(kind=kind, state=state, conv=last))
-        y = self.norm(o)
-        if self.g_proj is not None:
-            y = y * functional.silu(self.g_proj(inner)).view_as(y)
-        y = packing.unpack(self.o_proj(y.flatten(2)))
+        y = packing.unpack(self.o_proj(self.finish(inner, o, v).flatten(2)))
         if not return_inside:
             return y
         return y, Inside(inputs=given, o=o, initial_state=start, final_state=state, cu_seqlens=packing.bounds, op=self.op)

@@ -20,6 +20,7 @@ class ShortConvolution(nn.Module):
     Args:
         channels: the width of its input.
         conv_size: tokens that it sees, its own among them.
+        bias: whether b is there.
 
     Examples:
         >>> convolution = ShortConvolution(channels=2, conv_size=4)
@@ -28,9 +29,10 @@ class ShortConvolution(nn.Module):
         (torch.Size([1, 5, 2]), torch.Size([1, 3, 2]))
     """
 
-    def __init__(self, *, channels: int, conv_size: int = 4) -> None:
+    def __init__(self, *, channels: int, conv_size: int = 4, bias: bool = False) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(conv_size, channels).uniform_(-(conv_size**-0.5), conv_size**-0.5))
+        self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
 
     def forward(
         self, x: torch.Tensor, *, last: torch.Tensor | None = None, bounds: tuple[int, ...] | None = None
@@ -63,4 +65,4 @@ class ShortConvolution(nn.Module):
         out = before[:, :tokens] * self.weight[0]
         for j in range(1, size):
             out = torch.addcmul(out, before[:, j : j + tokens], self.weight[j])
-        return functional.silu(out)
+        return functional.silu(out if self.bias is None else out + self.bias)
