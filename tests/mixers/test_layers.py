@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 from transect import mixers
 from transect.errors import InputError
@@ -139,6 +140,25 @@ def test_contract_of_mamba2_with_shared_heads():
         mixers.Mamba2(hidden_size=12, num_heads=4, n_groups=3)
 
 
+def test_retnet_sees_how_far_apart_tokens_are_and_not_where_they_stand():
+    layer = _layer(mixers.RetNet).double()
+    x = torch.randn(1, 9, 12).double()
+    cache = mixers.MixerCache()
+    layer(torch.zeros(1, 70000, 12).double(), cache=cache)  # zeros leave no state behind, only positions
+    assert torch.allclose(layer(x, cache=cache), layer(x), atol=1e-9)
+    assert cache.get(0, kind="RetNet", sequences=1).seen.tolist() == [70009]
+    with pytest.raises(InputError, match="even head_k_dim"):
+        mixers.RetNet(hidden_size=6, num_heads=2)
+
+
+def test_checkpointed_gradients_are_the_same():
+    layer = _layer(mixers.GatedDeltaNet)
+    x = torch.randn(2, 40, 12, requires_grad=True)
+    plain = torch.autograd.grad(layer(x).sum(), [x, *layer.parameters()])
+    again = torch.autograd.grad(torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False).sum(), [x, *layer.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(plain, again, strict=True))
+
+
 class _LooksAhead(mixers.DeltaNet):
     def inputs(self, x, q, k, v):
         return {name: part + 0 * x.mean() if name == "v" else part.roll(-1, 1) for name, part in super().inputs(x, q, k, v).items()}
@@ -148,7 +168,7 @@ class _ForgetsTheConvolution(mixers.DeltaNet):
     def forward(self, x, *, cache=None, **settings):
         if cache is not None and len(cache):
             held = cache.get(0, kind=type(self).__name__, sequences=len(x) if len(x) in {2, 3} else 2)
-            cache.put(0, layers.LayerState(kind=held.kind, state=held.state, conv=torch.zeros_like(held.conv)))
+            cache.put(0, layers.LayerState(kind=held.kind, state=held.state, conv=torch.zeros_like(held.conv), seen=held.seen))
         return super().forward(x, cache=cache, **settings)
 
 

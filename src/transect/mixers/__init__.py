@@ -26,6 +26,7 @@ from transect.mixers.layers import (
     LinearAttention,
     Mamba2,
     MixerCache,
+    RetNet,
 )
 from transect.mixers.linear_attention import linear_attention
 from transect.mixers.retention import retention
@@ -43,6 +44,7 @@ __all__ = [
     "LinearAttention",
     "Mamba2",
     "MixerCache",
+    "RetNet",
     "delta_product",
     "delta_rule",
     "gated_delta_rule",

@@ -12,6 +12,7 @@ from transect.mixers.layers.kimi_delta_attention import KDA
 from transect.mixers.layers.lightning_attention import LightningAttention
 from transect.mixers.layers.linear_attention_layer import LinearAttention
 from transect.mixers.layers.mamba2 import Mamba2
+from transect.mixers.layers.retnet import RetNet
 
 __all__ = [
     "GLA",
@@ -32,6 +33,7 @@ __all__ = [
     "Mamba2",
     "MixerCache",
     "Relu",
+    "RetNet",
     "SequenceLayer",
     "Taylor",
 ]

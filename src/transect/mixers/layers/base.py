@@ -88,6 +88,7 @@ class SequenceLayer(nn.Module, ABC):
         layer_idx: this layer's place in a cache.
         num_k_heads: heads of queries and keys, which values share in groups; None for num_heads.
         conv_bias: whether the short convolution has a bias.
+        rotary_base: base of the rotary positions of queries and keys; None for none.
 
     Raises:
         InputError: sizes that are not positive or do not divide.
@@ -107,6 +108,7 @@ class SequenceLayer(nn.Module, ABC):
         layer_idx: int,
         num_k_heads: int | None = None,
         conv_bias: bool = False,
+        rotary_base: float | None = None,
     ) -> None:
         super().__init__()
         if hidden_size < 1 or num_heads < 1 or (head_k_dim is None and hidden_size % num_heads):
@@ -119,6 +121,9 @@ class SequenceLayer(nn.Module, ABC):
             raise InputError(f"expected heads of keys that divide num_heads = {num_heads}, got {self.num_k_heads}.")
         self.head_k_dim = head_k_dim or hidden_size // num_heads
         self.head_v_dim = head_v_dim or self.head_k_dim
+        if rotary_base is not None and (self.head_k_dim % 2 or rotary_base <= 1):
+            raise InputError(f"expected an even head_k_dim and a rotary_base above 1, got {self.head_k_dim} and {rotary_base}.")
+        self.rotary_base = rotary_base
         keys, values = self.num_k_heads * self.head_k_dim, num_heads * self.head_v_dim
         self.widths = [keys, keys * keys_per_token, values * keys_per_token]
         self.qkv_proj = nn.Linear(hidden_size, sum(self.widths), bias=False)
@@ -179,17 +184,37 @@ class SequenceLayer(nn.Module, ABC):
         q = q.unflatten(2, (self.num_k_heads, self.head_k_dim))
         k = k.reshape(len(inner), writes, self.num_k_heads, self.head_k_dim)
         v = v.reshape(len(inner), writes, self.num_heads, self.head_v_dim)
+        seen = torch.zeros(packing.sequences, dtype=torch.long, device=x.device) if held is None else held.seen
+        if self.rotary_base is not None:
+            positions = packing.positions(seen)
+            q = rotate(q, positions, base=self.rotary_base)
+            k = rotate(k, positions.repeat_interleave(self.keys_per_token, 1), base=self.rotary_base)
         given = self.inputs(inner, q, k, v)
         start = None if held is None else held.state
         o, state = self.op(**given, initial_state=start, output_final_state=True, cu_seqlens=packing.bounds, form=form)
         if state is None:
             raise TypeError("the final state was asked for")
         if cache is not None:
-            cache.put(self.layer_idx, LayerState(kind=kind, state=state, conv=last))
+            cache.put(self.layer_idx, LayerState(kind=kind, state=state, conv=last, seen=seen + packing.lengths()))
         y = packing.unpack(self.o_proj(self.finish(inner, o, v).flatten(2)))
         if not return_inside:
             return y
         return y, Inside(inputs=given, o=o, initial_state=start, final_state=state, cu_seqlens=packing.bounds, op=self.op)
+
+
+def rotate(x: torch.Tensor, positions: torch.Tensor, *, base: float) -> torch.Tensor:
+    """Rotary positions: channels j and j + D / 2 of ``x [B, T, H, D]`` turned by ``positions [B, T] * base ** (-2 j / D)``.
+
+    Examples:
+        >>> rotate(torch.tensor([[[[1.0, 0.0]]]]), torch.tensor([[0]]), base=10000.0).flatten()
+        tensor([1., 0.])
+    """
+    half = x.shape[-1] // 2
+    rates = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
+    angles = positions[..., None].double() * rates  # thousands of turns need the digits
+    cos, sin = (part[:, :, None].to(torch.promote_types(x.dtype, torch.float32)) for part in (angles.cos(), angles.sin()))
+    one, two = x[..., :half], x[..., half:]
+    return torch.cat([one * cos - two * sin, two * cos + one * sin], -1).to(x.dtype)
 
 
 def unit(x: torch.Tensor) -> torch.Tensor:

@@ -17,11 +17,13 @@ class LayerState:
         kind: the class of the layer.
         state: ``[N, H, K, V]``, for each sequence.
         conv: ``[N, conv_size - 1, channels]``, the last inputs of the short convolution, or None without one.
+        seen: ``[N]``, how many tokens each sequence had.
     """
 
     kind: str
     state: torch.Tensor
     conv: torch.Tensor | None
+    seen: torch.Tensor
 
 
 @final
@@ -88,4 +90,4 @@ class MixerCache:
             if rows.ndim != 1 or rows.is_floating_point() or (rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < count):
                 raise InputError(f"expected a vector of rows from 0 to {count - 1}, got {rows.tolist()}.")
             conv = None if held.conv is None else held.conv[rows]
-            self._held[layer_idx] = LayerState(kind=held.kind, state=held.state[rows], conv=conv)
+            self._held[layer_idx] = LayerState(kind=held.kind, state=held.state[rows], conv=conv, seen=held.seen[rows])

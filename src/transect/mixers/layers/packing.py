@@ -56,6 +56,20 @@ class Packing:
         """How many sequences there are."""
         return len(self.x) if self.bounds is None else len(self.bounds) - 1
 
+    def lengths(self) -> torch.Tensor:
+        """``[N]``: tokens of each sequence."""
+        if self.bounds is None:
+            return torch.full((len(self.x),), self.x.shape[1], device=self.x.device)
+        return torch.tensor(self.bounds, device=self.x.device).diff()
+
+    def positions(self, seen: torch.Tensor) -> torch.Tensor:
+        """``[B, T]`` of `x`: where each token stands in its sequence, after the `seen [N]` tokens before."""
+        if self.bounds is None:
+            return seen[:, None] + torch.arange(self.x.shape[1], device=self.x.device)
+        lengths = self.lengths()
+        firsts = torch.tensor(self.bounds[:-1], device=self.x.device)
+        return (torch.arange(self.bounds[-1], device=self.x.device) + (seen - firsts).repeat_interleave(lengths))[None]
+
     def unpack(self, y: torch.Tensor) -> torch.Tensor:
         """``[B, T, D]`` again; zeros where the mask is."""
         if self.kept is None:
