@@ -41,10 +41,11 @@ def run() -> Result:
         numbers |= {f"{name}, probe": found.value, f"{name}, probe, low": found.low, f"{name}, bag of words": auroc(bag, codes)}
         words.append(f"{name}: {found} by the probe, {auroc_interval(bag, codes, groups=groups)} by a bag of words")
     held = 0.1 <= share <= 0.9 and numbers.get("own decision, probe, low", 0.0) > 0.9
+    close = numbers.get("own decision, bag of words", 0.0) > numbers.get("own decision, probe, low", 1.0)
+    caution = ". Words alone do as well within the interval, so here the probe says little beyond the wording" if close else ""
     sentence = (
         f"The model calls a tool in {share:.0%} of the requests and agrees with the label in "
-        f"{numbers['decision agrees with the label']:.0%}; held-out AUROC before generation, {'; '.join(words)}. "
-        "Words alone come close, so on this set the probe says little of a decision beyond the wording."
+        f"{numbers['decision agrees with the label']:.0%}; held-out AUROC before generation, {'; '.join(words)}{caution}."
     )
     return Result(numbers=numbers, reproduced=held, sentence=sentence)
 
