@@ -17,7 +17,7 @@ from transect.testing import all_mixers, check_mixer, mixer_inputs
 
 
 def _off(one, other):
-    return float((one.double() - other.double()).abs().max() / other.double().abs().max())
+    return float((one.double() - other.double()).abs().max().detach() / other.double().abs().max().detach())
 
 
 def test_every_op_of_the_room_is_found():
@@ -306,6 +306,35 @@ def test_the_hand_written_backward_is_that_of_autograd_through_the_recurrence():
             first = found
     for one, other in zip(first, found, strict=True):
         assert _off(one, other) < 1e-12
+
+
+@pytest.mark.parametrize("op", [mixers.gated_delta_rule, mixers.kda], ids=lambda op: op.__name__)
+@pytest.mark.parametrize("cut", [37, 64, 149])
+def test_causal_to_the_bit_at_the_sizes_of_real_heads(op, cut):
+    """Matrix products of this size go through another library than those of the contract."""
+    given = _like_transformers(width=64, per_channel=op is mixers.kda)
+    later = [torch.cat([part[:, :cut], part[:, cut:].flip(1)], 1) for part in given]
+    found = []
+    for parts in (given, later):
+        leaves = [part.clone().requires_grad_() for part in parts]
+        out, _ = op(*leaves)
+        found.append([out[:, :cut], *(grad[:, :cut] for grad in torch.autograd.grad(out[:, :cut].square().sum(), leaves))])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_real_heads_in_every_form():
+    """Twin in float32 and float64 at width 64, where matrix products go through another library than those of the contract."""
+    for per_channel, op in ((False, mixers.gated_delta_rule), (True, mixers.kda)):
+        given = _like_transformers(tokens=100, width=64, per_channel=per_channel)
+        truth = [part.double().requires_grad_() for part in given]
+        wanted, _ = op(*truth, form="naive")
+        grads = torch.autograd.grad(wanted.square().sum(), truth)
+        for dtype, bound in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
+            leaves = [part.to(dtype).requires_grad_() for part in given]
+            out, _ = op(*leaves, form="chunk")
+            assert _off(out, wanted) < bound
+            for one, other in zip(torch.autograd.grad(out.square().sum(), leaves), grads, strict=True):
+                assert _off(one, other) < bound
 
 
 def test_chunks_of_every_size_agree():

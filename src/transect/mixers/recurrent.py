@@ -19,6 +19,8 @@ def recurrent(problem: Recurrence) -> tuple[torch.Tensor, torch.Tensor]:
         >>> recurrent(recurrence(one, one, one))[0].flatten()
         tensor([1., 2., 3.])
     """
+    if problem.bounds is None:
+        return _one(problem)
     outputs, states = zip(*(_one(sequence) for sequence in problem.sequences()), strict=True)
     return torch.cat(outputs, 1), torch.cat(states)
 
