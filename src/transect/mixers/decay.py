@@ -75,41 +75,39 @@ class ChannelDecay:
     """The decays of chunks ``[m, C, K]``, each channel its own; C is a power of two.
 
     Args:
-        pre: by level, products from the start of the block of 1, 2, 4, ... C rows to each row, with the row's own decay.
-        suf: by level, products of what follows the row to the end of its block.
+        rows: for pairs of blocks of 1, 2, 4, ... C / 2 rows, products from the start of the second block to each of its rows, with the
+            row's own decay, ``[m, pairs, block, K]``.
+        columns: products of what follows each row of the first block to the block's end, of the same shape.
+        start: ``[m, C, K]``, products from the start of the chunk to each row.
+        end: ``[m, C, K]``, products of what follows the row to the end of the chunk.
     """
 
-    pre: list[torch.Tensor]
-    suf: list[torch.Tensor]
+    rows: list[torch.Tensor]
+    columns: list[torch.Tensor]
+    start: torch.Tensor
+    end: torch.Tensor
 
     @classmethod
     def of(cls, g: torch.Tensor) -> "ChannelDecay":
         """The products of log decays ``[m, C, K]``."""
-        pre, suf = [g.exp()], [torch.ones_like(g)]
-        while (size := 2 ** (len(pre) - 1)) < g.shape[1]:
-            before = _halves(pre[-1], size)
-            pre.append(pre[-1].clone())
-            suf.append(suf[-1].clone())
-            _halves(pre[-1], size)[:, :, 1].mul_(before[:, :, 0, -1:])
-            _halves(suf[-1], size)[:, :, 0].mul_(before[:, :, 1, -1:])
-        return cls(pre, suf)
-
-    @property
-    def start(self) -> torch.Tensor:
-        """``[m, C, K]``: from the start of the chunk to each row."""
-        return self.pre[-1]
-
-    @property
-    def end(self) -> torch.Tensor:
-        """``[m, C, K]``: from each row to the end of the chunk."""
-        return self.suf[-1]
+        pre, suf = g.exp(), torch.ones_like(g)
+        rows, columns = [], []
+        half = 1
+        while half < g.shape[1]:
+            before, after = _halves(pre, half), _halves(suf, half)
+            rows.append(before[:, :, 1].clone())
+            columns.append(after[:, :, 0].clone())
+            after[:, :, 0].mul_(before[:, :, 1, -1:])
+            before[:, :, 1].mul_(before[:, :, 0, -1:])
+            half *= 2
+        return cls(rows, columns, pre, suf)
 
     def pairs(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         """``[m, C, r, C]``: for ``x [m, C, r, K]`` and ``w [m, C, K]``, sums over channels of ``x_i Gamma_ij w_j``; 0 for j after i."""
         m, size, r, width = x.shape
         out = x.new_zeros(m, size, r, size)
         out.diagonal(dim1=1, dim2=3).copy_(torch.matmul(x, w[..., None])[..., 0].mT)
-        for level in range(len(self.pre) - 1):
+        for level in range(len(self.rows)):
             half = 2**level
             rows, columns = self._level(x, w, level)
             found = torch.bmm(rows.view(-1, half * r, width), columns.view(-1, half, width).mT)
@@ -128,20 +126,20 @@ class ChannelDecay:
         logs = []
         own = dout.diagonal(dim1=1, dim2=3).mT[..., None]
         dx, dw = own * w[:, :, None], (own * x).sum(2)
-        for level in range(len(self.pre) - 1):
+        for level in range(len(self.rows)):
             half = 2**level
             rows, columns = self._level(x, w, level)
             inner = _blocks(dout, half).permute(0, 4, 1, 2, 3).reshape(-1, half * r, half)
             drows = torch.bmm(inner, columns.view(-1, half, width)).view_as(rows)
             dcolumns = torch.bmm(inner.mT, rows.view(-1, half * r, width)).view_as(columns)
             logs.append(((drows * rows).sum(3), dcolumns * columns))
-            _halves(dx, half)[:, :, 1].addcmul_(drows, _halves(self.pre[level], half)[:, :, 1, :, None])
-            _halves(dw, half)[:, :, 0].addcmul_(dcolumns, _halves(self.suf[level], half)[:, :, 0])
+            _halves(dx, half)[:, :, 1].addcmul_(drows, self.rows[level][:, :, :, None])
+            _halves(dw, half)[:, :, 0].addcmul_(dcolumns, self.columns[level])
         return dx, dw, logs
 
     def backward(self, dstart: torch.Tensor, dend: torch.Tensor, logs: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
         """The gradient of g ``[m, C, K]`` from those of the logs of `start`, `end` (both overwritten) and of the pairs' factors."""
-        for level in reversed(range(len(self.pre) - 1)):
+        for level in reversed(range(len(self.rows))):
             before, after = _halves(dstart, 2**level), _halves(dend, 2**level)
             whole_first, whole_second = before[:, :, 1].sum(2), after[:, :, 0].sum(2)
             before[:, :, 0, -1] += whole_first
@@ -153,8 +151,8 @@ class ChannelDecay:
 
     def _level(self, x: torch.Tensor, w: torch.Tensor, level: int) -> tuple[torch.Tensor, torch.Tensor]:
         half = 2**level
-        rows = _halves(x, half)[:, :, 1] * _halves(self.pre[level], half)[:, :, 1, :, None]
-        columns = _halves(w, half)[:, :, 0] * _halves(self.suf[level], half)[:, :, 0]
+        rows = _halves(x, half)[:, :, 1] * self.rows[level][:, :, :, None]
+        columns = _halves(w, half)[:, :, 0] * self.columns[level]
         return rows, columns
 
 
