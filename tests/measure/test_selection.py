@@ -129,3 +129,12 @@ def test_bad_shapes_are_named():
         choose(np.zeros((3, 4)), [0, 1, 0, 1], [0, 0, 1, 1], strengths=(1.0,))
     with pytest.raises(InputError, match="each of the 4 rows"):
         choose(np.zeros((2, 1, 4)), [0, 1, 0], [0, 0, 1, 1], strengths=(1.0,))
+
+
+def test_a_perfect_score_is_no_certainty():
+    labels = np.tile([0, 1], 40)
+    groups = np.arange(80) // 2
+    scores = np.stack([labels + 0.01 * site for site in range(3)])[:, None, :].repeat(2, axis=1)
+    found = correct_for_choosing(scores, labels, groups % 5, strengths=(1.0, 0.1), groups=groups, resamples=100).corrected
+    assert found.value == 1
+    assert 0.9 < found.low < 0.97  # forty perfect pairs

@@ -219,6 +219,18 @@ def wilson(value: float, size: float, critical: float) -> tuple[float, float]:
     return min(max(float(centre - half), 0.0), value), max(min(float(centre + half), 1.0), value)
 
 
+def no_surer_than_groups(
+    low: float, high: float, value: float, statistic: Statistic, unit_of_row: Ints, n_units: int, *, level: float
+) -> tuple[float, float]:
+    """An interval from draws, widened to what the groups can tell: where hardly any disagrees, draws are all alike and promise too much."""
+    limit = statistic.unit_limit(unit_of_row, value)
+    if statistic.bounds is None or np.isinf(limit):
+        return low, high
+    least, most = statistic.bounds
+    ends = wilson((value - least) / (most - least), limit, _student(n_units, level))
+    return min(low, least + ends[0] * (most - least)), max(high, least + ends[1] * (most - least))
+
+
 def _estimate(result: Bootstrap, index: int, *, critical: float, level: float, together: str) -> Estimate:
     statistic, value, variance = result.statistics[index], float(result.values[index]), float(result.spread[index])
     draws, n = result.draws[index], statistic.n

@@ -14,6 +14,7 @@ import numpy as np
 from transect.errors import InputError
 from transect.measure._inputs import Floats, Ints, as_classes, as_floats, check_length
 from transect.measure.estimate import Estimate
+from transect.measure.intervals import no_surer_than_groups
 from transect.measure.metric import Kind, Metric, metric_for
 from transect.measure.resampling import resample_counts, units
 from transect.measure.scores import auroc_columns
@@ -172,8 +173,10 @@ def correct_for_choosing(
     sites = order[np.concatenate(picks)] // n_strengths
     low, high = np.quantile(outcome[defined], [(1 - level) / 2, (1 + level) / 2])
     value = float(outcome[defined].mean())
+    best = metric.statistic(flat[np.bincount(np.concatenate(picks)).argmax()], truth)
+    low, high = no_surer_than_groups(float(low), float(high), value, best, unit_of_row, n_units, level=level)
     words = f"BBC-CV: best of {len(flat)} chosen on {int(defined.sum())} resamples of {n_groups} groups, measured on the groups not drawn"
-    corrected = Estimate(value, float(low), float(high), level, n, n_groups, words)
+    corrected = Estimate(value, low, high, level, n, n_groups, words)
     share = np.bincount(sites, minlength=n_sites) / len(sites)
     return Correction(corrected, chosen.validation - value, share, int((~defined).sum()))
 

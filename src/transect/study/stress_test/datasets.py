@@ -7,6 +7,7 @@ import torch
 
 from transect.errors import InputError
 from transect.report import NotTried, StressFinding, StressPoint
+from transect.report.stress import StressStatus
 from transect.study.prepare import Part, scored_rows
 from transect.study.stress_test.judging import SCORE_RULE, listed, point_status, worst
 from transect.study.stress_test.subject import Subject
@@ -25,7 +26,7 @@ def datasets_finding(subject: Subject) -> StressFinding | NotTried:
         (skipped if isinstance(point, str) else points).append(point)
     if not points:
         return NotTried(name=NAME, reason="; ".join(skipped))
-    statuses = [point_status(point, subject.home) for point in points]
+    statuses: list[StressStatus] = [point_status(point, subject.home) for point in points]
     bad = [point.name for point, status in zip(points, statuses, strict=True) if status == "fooled"]
     what = f"what the others teach does not carry over to {listed(bad)}" if bad else "what the others teach surely fails on none of them"
     return StressFinding(

@@ -42,7 +42,10 @@ def worst(statuses: Sequence[StressStatus]) -> StressStatus:
         >>> worst(["holds", "fooled", "weakens"]), worst([])
         ('fooled', 'unclear')
     """
-    return next((status for status in _ORDER if status in statuses), "unclear")
+    for status in _ORDER:
+        if status in statuses:
+            return status
+    return "unclear"
 
 
 def listed(names: Sequence[str]) -> str:

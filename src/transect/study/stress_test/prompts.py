@@ -14,6 +14,7 @@ from transect.data import Table
 from transect.errors import InputError
 from transect.measure import auroc, auroc_statistic, variance_explained
 from transect.report import NotTried, StressFinding, StressPoint
+from transect.report.stress import StressStatus
 from transect.study.stress_test.judging import SCORE_RULE, listed, point_status, worst
 from transect.study.stress_test.paired import PairedScore, paired_points
 from transect.study.stress_test.settings import StressSettings
@@ -48,7 +49,7 @@ def prompt_finding(subject: Subject, reading: Reading, how: StressSettings) -> S
     except InputError as error:  # with the instruction some text is longer than the model's context
         return NotTried(name=NAME, reason=str(error))
     points = _points(subject, read)
-    statuses = [point_status(point, subject.home) for point in points if not point.series]
+    statuses: list[StressStatus] = [point_status(point, subject.home) for point in points if not point.series]
     bad = [point.name for point in points if not point.series and point_status(point, subject.home) in ("fooled", "weakens")]
     what = f"It loses after {listed(bad)}." if bad else "No instruction surely costs it anything."
     return StressFinding(

@@ -11,10 +11,12 @@ import numpy as np
 import torch
 
 from transect.data import Rewriting, Rewritten, rewrite_table, shift_rewritings, style_rewritings
+from transect.data.rewriting.apply import LabelEffect
 from transect.errors import InputError
 from transect.linear import Readout
 from transect.measure import Statistic, auroc_statistic
 from transect.report import NotTried, StressFinding, StressPoint
+from transect.report.stress import StressStatus
 from transect.study.stress_test.judging import SCORE_RULE, listed, point_status, worst
 from transect.study.stress_test.paired import PairedScore, paired_points
 from transect.study.stress_test.settings import StressSettings
@@ -52,7 +54,7 @@ class Version:
 
 def read_versions(subject: Subject, reading: Reading, how: StressSettings) -> tuple[list[Version], list[Version], list[NotTried]]:
     """Every rewriting of the training table that leaves both classes in the test rows: styles, shifts, and those that did not apply."""
-    effects = {"negation": how.negation, "entity_swap": how.entity_swap}
+    effects: dict[str, LabelEffect | None] = {"negation": how.negation, "entity_swap": how.entity_swap}
     made: dict[str, list[Version]] = {"style": [], "shift": []}
     skipped = []
     for family, rewritings in (("style", style_rewritings()), ("shift", shift_rewritings())):
@@ -77,7 +79,7 @@ def style_finding(subject: Subject, styles: Sequence[Version]) -> StressFinding:
     alone = _points(subject, styles, {version.rewriting.name: subject.readout for version in styles})
     taught = {version.rewriting.name: _taught(subject, [other for other in styles if other is not version]) for version in styles}
     refits = _points(subject, styles, taught, series="refitted with the other styles") if len(styles) > 1 else []
-    statuses = [point_status(point, subject.home) for point in alone]
+    statuses: list[StressStatus] = [point_status(point, subject.home) for point in alone]
     lowest = min(alone, key=lambda point: point.estimate.value)
     failing = [point.name for point, status in zip(alone, statuses, strict=True) if status in ("fooled", "weakens")]
     sentence = f"The lowest of {len(alone)} styles is {lowest.name.replace('_', ' ')}, at {lowest.estimate}."
