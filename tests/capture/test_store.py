@@ -192,7 +192,7 @@ torch.set_num_threads(1)
 torch.manual_seed(0)
 module = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(3)))
 data = torch.randn(200, 8)
-module[2].register_forward_hook(lambda *_: time.sleep(0.02))
+module[2].register_forward_hook(lambda *_: time.sleep(0.1))  # long enough to be caught half way on a busy machine
 capture(load(module, name="mlp"), data, sites="layers[*]", batch_tokens=2, store=sys.argv[1])
 """
 
