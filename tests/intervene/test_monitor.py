@@ -7,7 +7,7 @@ import torch
 
 from transect.capture.reread import reread
 from transect.data import read_table
-from transect.decide import SequenceStatistic, certify_sequences
+from transect.decide import SequenceStatistic, certify_sequences, threshold_for_fpr
 from transect.errors import InputError, MismatchError, ModelError, SiteError
 from transect.intervene import Alarm, monitor
 from transect.linear.origin import Origin
@@ -492,6 +492,44 @@ def test_a_threshold_for_sequences_is_compared_with_its_own_statistic(llama, pro
         monitor(llama, probe(), thresholds=certified("max"), statistic="mean")
     monitor(llama, probe(), thresholds=certified("max"))
     monitor(llama, probe(), thresholds=certified("mean"), statistic="mean")
+
+
+def test_a_promise_about_texts_is_no_promise_about_tokens(llama, probe):
+    with pytest.raises(InputError, match="monitor compares every token"):
+        monitor(llama, probe(), thresholds=threshold_for_fpr(torch.arange(100.0), fpr=0.1))
+
+
+def test_a_row_longer_than_was_certified_is_refused(llama, probe, inputs, generate):
+    four = certify_sequences(torch.arange(400.0), [4] * 100, fpr=0.1, bins=1)
+    with pytest.raises(InputError, match="more than the 4 compared tokens"), monitor(llama, probe(), thresholds=four):
+        generate(llama, inputs(llama), max_new_tokens=8, min_new_tokens=8)
+    with monitor(llama, probe(), thresholds=four) as watch:
+        generate(llama, inputs(llama), max_new_tokens=5, min_new_tokens=5)  # the last one is never read
+    assert watch.n_scored > 0
+
+
+@pytest.mark.parametrize("statistic", ["score", "mean"])
+def test_beyond_its_horizon_a_certificate_is_not_compared(llama, probe, inputs, generate, statistic):
+    with monitor(llama, probe()) as watch:
+        generate(llama, inputs(llama), max_new_tokens=8, min_new_tokens=8)
+    start = watch.runs[0].prompt_length
+    scores = watch.scores["probe"][:, start:-1].double()
+    compared = scores if statistic == "score" else scores.cumsum(1) / torch.arange(1, scores.shape[1] + 1)
+    early, late = compared[:, :2].max(), compared[:, 2:].max()
+    name = {"score": "max", "mean": "mean"}[statistic]
+    made = certify_sequences(torch.arange(800.0), [8] * 100, fpr=0.1, bins=1, statistic=SequenceStatistic(name=name))
+    low = float(min(early, late)) - 1e-3  # crossed early and late
+    for horizon, latest in ((None, 8), (2, 2)):
+        certificate = dataclasses.replace(made, threshold=low, horizon=horizon)
+        with monitor(llama, probe(), thresholds=certificate, statistic=statistic) as again:
+            generate(llama, inputs(llama), max_new_tokens=8, min_new_tokens=8)
+        expected = {
+            (row, start + int((compared[row, :latest] > low).nonzero()[0]))
+            for row in range(len(compared))
+            if (compared[row, :latest] > low).any()
+        }
+        assert {(alarm.row, alarm.position) for alarm in again.alarms} == expected
+    assert float(late) > low
 
 
 def test_a_criterion_that_was_not_passed_is_an_error(llama, probe, inputs, generate):

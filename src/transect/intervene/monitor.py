@@ -43,9 +43,9 @@ def monitor(
     Args:
         model: from `transect.load`; one that generates.
         probes: one probe, or several by name. Each knows the site that it reads.
-        thresholds: one for all probes, or one by name: a number in the units of the probe's scores, or a certificate of
-            `transect.decide` (of sequences: by their ``max`` for the statistic ``score``, or by their ``mean`` for ``mean``). A score
-            above it is an alarm, the first time in each row and run.
+        thresholds: one for all probes, or one by name: a number in the units of the probe's scores, or a
+            `SequenceCertificate` (of ``max`` for the statistic ``score``, or of ``mean`` for ``mean``): beyond its horizon nothing is
+            compared, and without one a row longer than it covers is an error. A score above it is an alarm, the first time in each row and run.
         on_alarm: called with each alarm, after the pass in which it came. If it raises, the hooks are removed, the error
             reaches the caller, and what was scored stays.
         on_token: called with every pass's tokens and scores: once for a prompt (or a chunk of one), then token by token.
