@@ -12,9 +12,13 @@ from typer.testing import CliRunner
 
 from transect.capture import capture
 from transect.cli import app, main
+from transect.data import read_table
+from transect.errors import InputError
 from transect.linear import Origin
 from transect.models import load
 from transect.probes import Logistic
+from transect.study import Settings, probe
+from transect.study.route import unseen_queries
 from transect.testing.tiny import tiny
 
 
@@ -136,3 +140,23 @@ def test_a_probe_without_probabilities_is_refused(pool, tmp_path, monkeypatch, c
     options[1] = f"{tmp_path / 'plain.safetensors'},{pool / 'large.safetensors'}"
     assert "probabilities of success" in fails(monkeypatch, capsys, *options)[1]
     assert Path(tmp_path / "plain.safetensors").exists()
+
+
+def test_queries_that_a_probe_was_fitted_on_measure_nothing(tmp_path):
+    words = ["river", "stone", "lamp", "tiger", "cloud", "paper"]
+    generator = np.random.default_rng(0)
+    rows = [{"text": f"{index} {generator.choice(words)}", "label": bool(index % 2)} for index in range(120)]
+    model, settings = tiny("llama"), Settings(permutations=20, refits=20, directions=20, resamples=100, compare=False)
+    found = probe(model, read_table(rows, name="fitted"), out=tmp_path / "run", settings=settings)
+    queries = read_table([{"text": row["text"]} for row in rows[:30]] + [{"text": f"new {index}"} for index in range(50)])
+    file = tmp_path / "run" / "probe.safetensors"
+    kept, notes = unseen_queries(queries, {"small": (str(file), found.readout)})
+    assert kept.texts == queries.texts[30:]
+    assert notes[0].startswith("30 queries share")
+    alone = tmp_path / "alone.safetensors"
+    found.readout.save(alone)
+    kept, notes = unseen_queries(queries, {"small": (str(alone), found.readout)})
+    assert len(kept) == 80
+    assert "could not be checked" in notes[0]
+    with pytest.raises(InputError, match="all 30 queries"):
+        unseen_queries(queries.take(range(30)), {"small": (str(file), found.readout)})

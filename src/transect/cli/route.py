@@ -38,7 +38,7 @@ def route(
     from transect.errors import InputError
     from transect.linear import Readout
     from transect.models import load
-    from transect.study.route import read_success, route_queries, success_probabilities
+    from transect.study.route import read_success, route_queries, success_probabilities, unseen_queries
 
     names, files = _listed(models), _listed(probes)
     try:
@@ -51,12 +51,15 @@ def route(
         raise InputError(f"--rule must be utility or adequate, got {rule!r}.")
     table = read_table(data, text=text, group=group, messages=messages)
     answered = None if success is None else _listed(success)
+    # Every file is read before any model is loaded, so that a wrong one is found at once.
+    readouts = [Readout.load(file) for file in files]
+    notes: tuple[str, ...] = ()
     if answered:
-        read_success(table, answered)  # a wrong column is found before any model is loaded
+        read_success(table, answered)
+        table, notes = unseen_queries(table, dict(zip(names, zip(files, readouts, strict=True), strict=True)))
     columns = []
-    for name, file in zip(names, files, strict=True):
-        # One model at a time is in memory; the probe is read first, so that a wrong file is found before a model is loaded.
-        readout = Readout.load(file)
+    for name, readout in zip(names, readouts, strict=True):
+        # One model at a time is in memory.
         model = load(name, device=device, dtype=dtype)
         columns.append(success_probabilities(readout, model, table, chat=chat, truncate=truncate, force=force))
         del model
@@ -82,6 +85,8 @@ def route(
             soft_wrap=True,
         )
     console.print(f"tradeoff {done.tradeoff:.4g} ({done.tradeoff_from})", markup=False, soft_wrap=True)
+    for note in notes:
+        console.print(note, markup=False, soft_wrap=True)
     if out is not None:
         for path in done.write(out):
             console.print(f"written: {path}", markup=False, soft_wrap=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from transect._files import write_json, write_text
-from transect.data import Table, concat, effective_groups, read_table
+from transect.data import Table, read_table
 from transect.decide import (
     Certificate,
     SequenceCertificate,
@@ -30,6 +30,7 @@ from transect.study.certified import CERTIFICATE, Certified
 from transect.study.folder import REPORT, RunFolder
 from transect.study.reopen import kept_table, model_of
 from transect.study.score import score_texts
+from transect.study.unseen import unseen
 
 
 def certify(
@@ -95,7 +96,7 @@ def certify(
             "a recall needs positives: give positives= (--positives), or negatives with a label column that holds both classes."
         )
     train = kept_table(run, report.data.train)
-    kept, ids = _unseen(train, tables)
+    kept, ids = unseen(train, tables)
     # What so many rows can never certify is refused before the model is loaded.
     for rate, what in ((fpr, "negatives"), (None if recall is None else 1 - recall, "positives")):
         if rate is not None:
@@ -152,22 +153,6 @@ def _by_class(readout: Readout, negatives: Table, positives: Table | None) -> di
     if positives is not None:
         return {**found, "positives": positives}
     return found if (codes == 0).all() else {**found, "positives": negatives.take(codes == 1)}
-
-
-def _unseen(train: Table, tables: Mapping[str, Table]) -> tuple[dict[str, Table], dict[str, np.ndarray]]:
-    """The rows that share neither text nor group with the training table, and their group numbers."""
-    bare = [Table(name=what, texts=table.texts, groups=table.groups) for what, table in (("train", train), *tables.items())]
-    numbers = np.split(effective_groups(concat(bare), near=False).ids, np.cumsum([len(table) for table in bare])[:-1])
-    kept, ids = {}, {}
-    for (what, table), own in zip(tables.items(), numbers[1:], strict=True):
-        new = ~np.isin(own, numbers[0])
-        if not new.any():
-            raise InputError(
-                f"all {len(table)} {what} share a text or a group with the probe's training table {train.name!r}, so none is left to "
-                f"certify on; give rows that the probe has not seen."
-            )
-        kept[what], ids[what] = table.take(new), own[new]
-    return kept, ids
 
 
 def _scores(

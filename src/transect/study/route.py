@@ -10,7 +10,7 @@ import dataclasses
 import io
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from transect.linear import Readout
 from transect.measure import auroc_interval, brier, expected_calibration_error
 from transect.models import Model
 from transect.study.score import score_texts
+from transect.study.unseen import training_table, unseen
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,6 +136,33 @@ def success_probabilities(
     if scored.probabilities is None:
         raise InputError(f"the probe of {model.name} gives no probabilities; calibrate it first.")
     return scored.probabilities[:, 1].double().cpu().numpy()
+
+
+def unseen_queries(table: Table, probes: Mapping[str, tuple[str, Readout]]) -> tuple[Table, tuple[str, ...]]:
+    """The queries that no probe was fitted on, so that the curve is not flattered, and what was left out or could not be checked.
+
+    Args:
+        table: the queries.
+        probes: name of each model -> its probe's file and what it holds.
+
+    Raises:
+        InputError: every query shares a text or a group with the rows that a probe was fitted on.
+    """
+    kept, notes = table, []
+    for name, (file, readout) in probes.items():
+        train = training_table(file, readout)
+        if train is None:
+            notes.append(
+                f"Whether the probe of {name} was fitted on some of these queries could not be checked: its run is not beside {file}."
+            )
+            continue
+        left = unseen(train, {"queries": kept})[0]["queries"]
+        if len(left) < len(kept):
+            notes.append(
+                f"{len(kept) - len(left)} queries share a text or a group with rows that the probe of {name} was fitted on; left out."
+            )
+        kept = left
+    return kept, tuple(notes)
 
 
 def route_queries(
