@@ -87,6 +87,13 @@ def test_the_user_may_say_what_a_negation_does(model, run):
     assert "negation" in {version.rewriting.name for version in shifts} or "unknown" not in reasons["negation"]
 
 
+def test_another_seed_reads_other_texts_beside_the_first(found, model, run):
+    other = dataclasses.replace(FEW, seed=1)
+    subject, _ = open_subject(run, other, model=model)
+    styles, _, _ = read_versions(subject, Reading(subject, shown=False), other)
+    assert {version.rewriting.name for version in styles} == {point.name for point in found.finding("style").points}
+
+
 def test_tables_that_teach_something_else_do_not_teach_it_this_one(found):
     at = {point.name: point for point in found.finding("leave_one_table_out").points}
     assert set(at) == {"lasts", "again", "firsts"}

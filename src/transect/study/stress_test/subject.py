@@ -101,7 +101,8 @@ class Reading:
         """The activations ``[n, d]`` of a table at every site of the run, read as the run read its own."""
         how = self.subject.settings
         wanted = list(sites or self.subject.sites)
-        store = self.subject.folder.path / "stress" / label
+        # Another seed writes other texts, which must not meet what was read of these.
+        store = self.subject.folder.path / "stress" / f"{label}-{table.digest[:12]}"
         with self.clock():
             acts = capture(
                 self.subject.model, table, sites=wanted, tokens=how.tokens, store=store, chat=how.chat, truncate=how.truncate,
