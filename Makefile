@@ -46,6 +46,7 @@ bench: setup $(PEERS)/.installed  ## speed and memory, side by side with the pee
 	$(BIN)/python benchmarks/nullspace.py
 	$(BIN)/python benchmarks/stress.py
 	$(BIN)/python benchmarks/monitor.py
+	$(BIN)/python benchmarks/mixers.py
 
 $(PEERS)/.installed: benchmarks/peers.txt constraints.txt
 	$(PYTHON) -m venv $(PEERS)
