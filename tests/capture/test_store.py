@@ -184,15 +184,17 @@ def test_a_kill_between_the_last_steps_is_mended(llama, texts, folder):
 
 
 SCRIPT = """
-import sys, time, torch
+import signal, sys, time, torch
 from transect.capture import capture
 from transect.models import load
 
+# Whatever starts the tests in the background may have ours ignore Ctrl-C, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 torch.set_num_threads(1)
 torch.manual_seed(0)
 module = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(3)))
 data = torch.randn(200, 8)
-module[2].register_forward_hook(lambda *_: time.sleep(0.1))  # long enough to be caught half way on a busy machine
+module[2].register_forward_hook(lambda *_: time.sleep(0.02))
 capture(load(module, name="mlp"), data, sites="layers[*]", batch_tokens=2, store=sys.argv[1])
 """
 
