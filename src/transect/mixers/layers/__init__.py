@@ -1,6 +1,6 @@
 """Sequence layers, ``[B, T, hidden_size]`` to the same: projections, a short convolution, an op of `transect.mixers`, norm and gate."""
 
-from transect.mixers.layers.base import Inside, SequenceLayer
+from transect.mixers.layers.base import Inside, Mixed, Past, SequenceLayer
 from transect.mixers.layers.cache import LayerState, MixerCache
 from transect.mixers.layers.delta_net import DeltaNet
 from transect.mixers.layers.delta_product_net import DeltaProductNet
@@ -12,6 +12,7 @@ from transect.mixers.layers.kimi_delta_attention import KDA
 from transect.mixers.layers.lightning_attention import LightningAttention
 from transect.mixers.layers.linear_attention_layer import LinearAttention
 from transect.mixers.layers.mamba2 import Mamba2
+from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.layers.retnet import RetNet
 
 __all__ = [
@@ -31,7 +32,10 @@ __all__ = [
     "LightningAttention",
     "LinearAttention",
     "Mamba2",
+    "Mixed",
     "MixerCache",
+    "Past",
+    "ProjectedLayer",
     "Relu",
     "RetNet",
     "SequenceLayer",

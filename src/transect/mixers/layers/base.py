@@ -1,24 +1,20 @@
-"""What sequence layers share: projections, a short convolution, one op, an output norm with a gate, and a cache.
+"""What sequence layers share: masks and packed sequences, a cache, and a look inside.
 
-    q, k, v = silu(conv(W x));   o, S = op(q, k, v, g, beta);   y = W_o (norm(o) * silu(W_g x))
-
-Layers differ in `inputs`: how they make what their op takes.
+A layer says in `mix` how it mixes tokens that are all real, from what it remembers of those before.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import final, get_args
 
 import torch
 from torch import nn
-from torch.nn import functional
 
-from transect.errors import InputError
+from transect.errors import InputError, near_matches
 from transect.mixers.algebra import Form
 from transect.mixers.layers.cache import LayerState, MixerCache
 from transect.mixers.layers.packing import Packing
-from transect.mixers.layers.short_convolution import ShortConvolution
 
 Op = Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
 
@@ -29,10 +25,10 @@ class Inside:
     """What happened inside a layer; packed into a batch of 1 where the layer was given a mask or `cu_seqlens`.
 
     Args:
-        inputs: what the op took, by name: q, k, v, g, beta.
+        inputs: what the op took, by name: q, k, v, g, beta and so on; v is ``[B, T * r, H, V]``.
         o: the op's outputs, ``[B, T, H, V]``, before norm and gate.
-        initial_state: ``[N, H, K, V]``, or None for zeros.
-        final_state: ``[N, H, K, V]``.
+        initial_state: ``[N, H, ...]``, or None for an empty one.
+        final_state: ``[N, H, ...]``, or None where the memory grows with the sequence.
         cu_seqlens: where packed sequences begin, and T; or None.
         op: the op.
     """
@@ -40,7 +36,7 @@ class Inside:
     inputs: Mapping[str, torch.Tensor]
     o: torch.Tensor
     initial_state: torch.Tensor | None
-    final_state: torch.Tensor
+    final_state: torch.Tensor | None
     cu_seqlens: tuple[int, ...] | None
     op: Op
 
@@ -48,8 +44,10 @@ class Inside:
         """``[T, B, H, K, V]``: the state after each token.
 
         Raises:
-            InputError: packed sequences; run each alone to see its states.
+            InputError: packed sequences, each of which must be run alone to see its states; or a memory that grows.
         """
+        if self.final_state is None:
+            raise InputError("expected a layer with a state of fixed size, got one whose memory grows with the sequence.")
         if self.cu_seqlens is not None:
             raise InputError("expected one sequence for each row, got packed sequences. Run each alone to see its states.")
         state, found = self.initial_state, []
@@ -73,79 +71,61 @@ class Inside:
         return out.transpose(1, 2)
 
 
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Past:
+    """What a layer remembers of the tokens before.
+
+    Args:
+        parts: as it left them in `Mixed.parts`, each ``[N, ...]``; empty where nothing came before.
+        seen: ``[N]``, how many tokens each sequence had.
+    """
+
+    parts: Mapping[str, torch.Tensor]
+    seen: torch.Tensor
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mixed:
+    """What a layer makes of its tokens.
+
+    Args:
+        y: ``[B, T, hidden_size]``.
+        parts: what the next call goes on from, by name, each ``[N, ...]``.
+        inside: for those who look.
+    """
+
+    y: torch.Tensor
+    parts: Mapping[str, torch.Tensor]
+    inside: Inside
+
+
 class SequenceLayer(nn.Module, ABC):
-    """A linear-time sequence layer: ``[B, T, hidden_size]`` to the same.
+    """A causal sequence layer: ``[B, T, hidden_size]`` to the same.
 
     Args:
         hidden_size: the width of inputs and outputs.
-        num_heads: heads.
-        head_k_dim: width of a head's queries and keys; None for hidden_size / num_heads.
-        head_v_dim: width of a head's values; None for head_k_dim.
-        keys_per_token: keys and values that a token writes.
-        conv_size: tokens that the short convolution of q, k and v sees; None for no convolution.
-        use_gate: whether the output is gated by the input.
-        norm_eps: epsilon of the output norm.
         layer_idx: this layer's place in a cache.
-        num_k_heads: heads of queries and keys, which values share in groups; None for num_heads.
-        conv_bias: whether the short convolution has a bias.
-        rotary_base: base of the rotary positions of queries and keys; None for none.
 
     Raises:
-        InputError: sizes that are not positive or do not divide.
+        InputError: a width below 1.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden_size: int,
-        num_heads: int,
-        head_k_dim: int | None,
-        head_v_dim: int | None,
-        keys_per_token: int,
-        conv_size: int | None,
-        use_gate: bool,
-        norm_eps: float,
-        layer_idx: int,
-        num_k_heads: int | None = None,
-        conv_bias: bool = False,
-        rotary_base: float | None = None,
-    ) -> None:
+    forms: tuple[Form, ...] = get_args(Form)
+    """The forms that `forward` takes."""
+
+    def __init__(self, *, hidden_size: int, layer_idx: int) -> None:
         super().__init__()
-        if hidden_size < 1 or num_heads < 1 or (head_k_dim is None and hidden_size % num_heads):
-            raise InputError(f"expected num_heads that divide hidden_size, or a head_k_dim, got {num_heads} and {hidden_size}.")
-        if keys_per_token < 1 or (conv_size is not None and conv_size < 2):
-            raise InputError(f"expected at least one key per token and a conv_size of 2 or more, got {keys_per_token} and {conv_size}.")
-        self.hidden_size, self.num_heads, self.layer_idx, self.keys_per_token = hidden_size, num_heads, layer_idx, keys_per_token
-        self.num_k_heads = num_heads if num_k_heads is None else num_k_heads
-        if self.num_k_heads < 1 or num_heads % self.num_k_heads:
-            raise InputError(f"expected heads of keys that divide num_heads = {num_heads}, got {self.num_k_heads}.")
-        self.head_k_dim = head_k_dim or hidden_size // num_heads
-        self.head_v_dim = head_v_dim or self.head_k_dim
-        if rotary_base is not None and (self.head_k_dim % 2 or rotary_base <= 1):
-            raise InputError(f"expected an even head_k_dim and a rotary_base above 1, got {self.head_k_dim} and {rotary_base}.")
-        self.rotary_base = rotary_base
-        keys, values = self.num_k_heads * self.head_k_dim, num_heads * self.head_v_dim
-        self.widths = [keys, keys * keys_per_token, values * keys_per_token]
-        self.qkv_proj = nn.Linear(hidden_size, sum(self.widths), bias=False)
-        self.conv = None if conv_size is None else ShortConvolution(channels=sum(self.widths), conv_size=conv_size, bias=conv_bias)
-        self.g_proj = nn.Linear(hidden_size, values, bias=False) if use_gate else None
-        self.norm = nn.RMSNorm(self.head_v_dim, eps=norm_eps)
-        self.o_proj = nn.Linear(values, hidden_size, bias=False)
-
-    @property
-    @abstractmethod
-    def op(self) -> Op:
-        """The op of `transect.mixers` that mixes the tokens."""
+        if hidden_size < 1:
+            raise InputError(f"expected a hidden_size of at least 1, got {hidden_size}.")
+        self.hidden_size, self.layer_idx = hidden_size, layer_idx
 
     @abstractmethod
-    def inputs(self, x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, torch.Tensor]:
-        """What the op takes, by name, from the layer's input ``[B, T, hidden_size]`` and q, k, v ``[B, T, H, D]`` after the convolution."""
+    def mix(self, x: torch.Tensor, *, past: Past, packing: Packing, form: Form) -> Mixed:
+        """Mix tokens ``x [B, T, hidden_size]``, all of them real; `packing.bounds` says where packed sequences begin, and T, or is None."""
 
-    def finish(self, x: torch.Tensor, o: torch.Tensor, v: torch.Tensor) -> torch.Tensor:  # noqa: ARG002 - v is for layers that skip
-        """What the output projection takes ``[B, T, H, V]``, from the op's outputs o: its norm, gated by the layer's input x."""
-        y = self.norm(o)
-        return y if self.g_proj is None else y * functional.silu(self.g_proj(x)).view_as(y)
-
+    @final
     def forward(
         self,
         x: torch.Tensor,
@@ -163,43 +143,29 @@ class SequenceLayer(nn.Module, ABC):
             cache: goes on where the call before stopped, and is brought up to date.
             attention_mask: ``[B, T]``, 0 for padding, on either side or inside; the output there is 0.
             cu_seqlens: where sequences packed into a batch of 1 begin, and T.
-            form: as in the ops; "naive" is the definition.
+            form: one of `forms`; "naive" is the definition.
             return_inside: whether to give an `Inside` back, too.
 
         Raises:
-            InputError: an input of another width, or a mask or bounds that do not fit.
+            InputError: an input of another width, a mask or bounds that do not fit, or a form that the layer does not have.
             MismatchError: a cache of another layer or batch.
         """
         if x.ndim != 3 or x.shape[2] != self.hidden_size:
             raise InputError(f"expected x of shape [B, T, {self.hidden_size}], got {list(x.shape)}.")
-        packing = Packing.of(x, attention_mask, cu_seqlens)
         kind = type(self).__name__
+        if form not in self.forms:
+            raise InputError(f"expected a form of {kind}, got {form!r}; {near_matches(str(form), self.forms)}.")
+        packing = Packing.of(x, attention_mask, cu_seqlens)
         held = None if cache is None else cache.get(self.layer_idx, kind=kind, sequences=packing.sequences)
-        inner, last = packing.x, None
-        streams = self.qkv_proj(inner)
-        if self.conv is not None:
-            streams, last = self.conv(streams, last=None if held is None else held.conv, bounds=packing.bounds)
-        q, k, v = streams.split(self.widths, -1)
-        writes = inner.shape[1] * self.keys_per_token
-        q = q.unflatten(2, (self.num_k_heads, self.head_k_dim))
-        k = k.reshape(len(inner), writes, self.num_k_heads, self.head_k_dim)
-        v = v.reshape(len(inner), writes, self.num_heads, self.head_v_dim)
-        seen = torch.zeros(packing.sequences, dtype=torch.long, device=x.device) if held is None else held.seen
-        if self.rotary_base is not None:
-            positions = packing.positions(seen)
-            q = rotate(q, positions, base=self.rotary_base)
-            k = rotate(k, positions.repeat_interleave(self.keys_per_token, 1), base=self.rotary_base)
-        given = self.inputs(inner, q, k, v)
-        start = None if held is None else held.state
-        o, state = self.op(**given, initial_state=start, output_final_state=True, cu_seqlens=packing.bounds, form=form)
-        if state is None:
-            raise TypeError("the final state was asked for")
+        if held is None:
+            past = Past(parts={}, seen=torch.zeros(packing.sequences, dtype=torch.long, device=x.device))
+        else:
+            past = Past(parts=held.parts, seen=held.seen)
+        mixed = self.mix(packing.x, past=past, packing=packing, form=form)
         if cache is not None:
-            cache.put(self.layer_idx, LayerState(kind=kind, state=state, conv=last, seen=seen + packing.lengths()))
-        y = packing.unpack(self.o_proj(self.finish(inner, o, v).flatten(2)))
-        if not return_inside:
-            return y
-        return y, Inside(inputs=given, o=o, initial_state=start, final_state=state, cu_seqlens=packing.bounds, op=self.op)
+            cache.put(self.layer_idx, LayerState(kind=kind, parts=mixed.parts, seen=past.seen + packing.lengths()))
+        y = packing.unpack(mixed.y)
+        return (y, mixed.inside) if return_inside else y
 
 
 def rotate(x: torch.Tensor, positions: torch.Tensor, *, base: float) -> torch.Tensor:

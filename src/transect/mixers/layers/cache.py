@@ -1,5 +1,6 @@
-"""What layers remember between calls: a recurrent state and the last inputs of the short convolution, for each layer."""
+"""What layers remember between calls: recurrent states, the last inputs of short convolutions, and whatever else they go on from."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
@@ -15,14 +16,12 @@ class LayerState:
 
     Args:
         kind: the class of the layer.
-        state: ``[N, H, K, V]``, for each sequence.
-        conv: ``[N, conv_size - 1, channels]``, the last inputs of the short convolution, or None without one.
+        parts: what it goes on from, by name, each ``[N, ...]``: ``state [N, H, K, V]``, ``conv [N, conv_size - 1, channels]`` and so on.
         seen: ``[N]``, how many tokens each sequence had.
     """
 
     kind: str
-    state: torch.Tensor
-    conv: torch.Tensor | None
+    parts: Mapping[str, torch.Tensor]
     seen: torch.Tensor
 
 
@@ -55,9 +54,9 @@ class MixerCache:
             raise MismatchError(
                 f"the cache holds a {held.kind} at layer_idx {layer_idx}, and a {kind} asks. Give each layer its own layer_idx."
             )
-        if len(held.state) != sequences:
+        if len(held.seen) != sequences:
             raise MismatchError(
-                f"the cache holds {len(held.state)} sequences, got {sequences}. Use `reorder` to choose among them, or a new cache."
+                f"the cache holds {len(held.seen)} sequences, got {sequences}. Use `reorder` to choose among them, or a new cache."
             )
         return held
 
@@ -86,8 +85,8 @@ class MixerCache:
             InputError: a row that does not exist.
         """
         for layer_idx, held in self._held.items():
-            count = len(held.state)
+            count = len(held.seen)
             if rows.ndim != 1 or rows.is_floating_point() or (rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < count):
                 raise InputError(f"expected a vector of rows from 0 to {count - 1}, got {rows.tolist()}.")
-            conv = None if held.conv is None else held.conv[rows]
-            self._held[layer_idx] = LayerState(kind=held.kind, state=held.state[rows], conv=conv, seen=held.seen[rows])
+            parts = {name: part[rows] for name, part in held.parts.items()}
+            self._held[layer_idx] = LayerState(kind=held.kind, parts=parts, seen=held.seen[rows])

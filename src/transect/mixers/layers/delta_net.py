@@ -11,11 +11,12 @@ import torch
 from torch import nn
 
 from transect.mixers.delta_rule import delta_rule
-from transect.mixers.layers.base import Op, SequenceLayer, unit
+from transect.mixers.layers.base import Op, unit
+from transect.mixers.layers.projected import ProjectedLayer
 
 
 @final
-class DeltaNet(SequenceLayer):
+class DeltaNet(ProjectedLayer):
     """DeltaNet: the delta rule on unit keys.
 
     ``[B, T, hidden_size]`` to the same; see `SequenceLayer.forward` for caches, masks and packed sequences.

@@ -13,11 +13,12 @@ from torch import nn
 from torch.nn import functional
 
 from transect.mixers.delta_product import delta_product
-from transect.mixers.layers.base import Op, SequenceLayer, steps, unit
+from transect.mixers.layers.base import Op, steps, unit
+from transect.mixers.layers.projected import ProjectedLayer
 
 
 @final
-class DeltaProductNet(SequenceLayer):
+class DeltaProductNet(ProjectedLayer):
     """DeltaProduct: several delta steps per token, on unit keys.
 
     ``[B, T, hidden_size]`` to the same; see `SequenceLayer.forward` for caches, masks and packed sequences.

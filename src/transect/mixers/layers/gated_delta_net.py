@@ -12,11 +12,12 @@ from torch import nn
 from torch.nn import functional
 
 from transect.mixers.gated_delta_rule import gated_delta_rule
-from transect.mixers.layers.base import Op, SequenceLayer, steps, unit
+from transect.mixers.layers.base import Op, steps, unit
+from transect.mixers.layers.projected import ProjectedLayer
 
 
 @final
-class GatedDeltaNet(SequenceLayer):
+class GatedDeltaNet(ProjectedLayer):
     """Gated DeltaNet: the gated delta rule on unit keys.
 
     ``[B, T, hidden_size]`` to the same; see `SequenceLayer.forward` for caches, masks and packed sequences.

@@ -13,11 +13,12 @@ from torch.nn import functional
 
 from transect.errors import InputError
 from transect.mixers.gla import gla
-from transect.mixers.layers.base import Op, SequenceLayer
+from transect.mixers.layers.base import Op
+from transect.mixers.layers.projected import ProjectedLayer
 
 
 @final
-class GLA(SequenceLayer):
+class GLA(ProjectedLayer):
     """Gated linear attention: a data-dependent decay for each channel of the keys.
 
     ``[B, T, hidden_size]`` to the same; see `SequenceLayer.forward` for caches, masks and packed sequences.

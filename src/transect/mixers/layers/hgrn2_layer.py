@@ -12,11 +12,12 @@ from torch.nn import functional
 
 from transect.errors import InputError
 from transect.mixers.hgrn2 import hgrn2
-from transect.mixers.layers.base import Op, SequenceLayer
+from transect.mixers.layers.base import Op
+from transect.mixers.layers.projected import ProjectedLayer
 
 
 @final
-class HGRN2(SequenceLayer):
+class HGRN2(ProjectedLayer):
     """HGRN2: forget gates for each channel of the state, and keys that are what the gates leave open.
 
     ``[B, T, hidden_size]`` to the same; see `SequenceLayer.forward` for caches, masks and packed sequences.

@@ -12,11 +12,12 @@ from torch import nn
 from torch.nn import functional
 
 from transect.mixers.kda import kda
-from transect.mixers.layers.base import Op, SequenceLayer, steps, unit
+from transect.mixers.layers.base import Op, steps, unit
+from transect.mixers.layers.projected import ProjectedLayer
 
 
 @final
-class KDA(SequenceLayer):
+class KDA(ProjectedLayer):
     """Kimi delta attention: the delta rule on unit keys, with a decay for each of their channels.
 
     ``[B, T, hidden_size]`` to the same; see `SequenceLayer.forward` for caches, masks and packed sequences.

@@ -13,12 +13,13 @@ from torch import nn
 from torch.nn import functional
 
 from transect.errors import InputError
-from transect.mixers.layers.base import Op, SequenceLayer
+from transect.mixers.layers.base import Op
+from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.retention import retention
 
 
 @final
-class LightningAttention(SequenceLayer):
+class LightningAttention(ProjectedLayer):
     """Lightning attention: linear attention whose heads forget at fixed rates.
 
     ``[B, T, hidden_size]`` to the same; see `SequenceLayer.forward` for caches, masks and packed sequences.

@@ -11,8 +11,9 @@ from typing import Any, final
 import torch
 
 from transect.errors import InputError
-from transect.mixers.layers.base import Op, SequenceLayer
+from transect.mixers.layers.base import Op
 from transect.mixers.layers.feature_maps import Elu, FeatureMap
+from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.linear_attention import linear_attention
 
 
@@ -38,7 +39,7 @@ def normalized_linear_attention(
 
 
 @final
-class LinearAttention(SequenceLayer):
+class LinearAttention(ProjectedLayer):
     """Linear attention through a feature map.
 
     ``[B, T, hidden_size]`` to the same; see `SequenceLayer.forward` for caches, masks and packed sequences.

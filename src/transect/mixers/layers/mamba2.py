@@ -13,12 +13,13 @@ from torch import nn
 from torch.nn import functional
 
 from transect.errors import InputError
-from transect.mixers.layers.base import Op, SequenceLayer, steps
+from transect.mixers.layers.base import Op, steps
+from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.simple_gla import simple_gla
 
 
 @final
-class Mamba2(SequenceLayer):
+class Mamba2(ProjectedLayer):
     """Mamba-2: a state space model with one data-dependent decay per head, and keys and queries that heads share.
 
     ``[B, T, hidden_size]`` to the same; see `SequenceLayer.forward` for caches, masks and packed sequences. Here q is the paper's C, k its

@@ -9,12 +9,13 @@ from typing import final
 
 import torch
 
-from transect.mixers.layers.base import Op, SequenceLayer
+from transect.mixers.layers.base import Op
+from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.retention import retention
 
 
 @final
-class RetNet(SequenceLayer):
+class RetNet(ProjectedLayer):
     """RetNet: retention with rotary positions; heads forget at fixed rates.
 
     ``[B, T, hidden_size]`` to the same; see `SequenceLayer.forward` for caches, masks and packed sequences.
