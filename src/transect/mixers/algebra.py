@@ -176,7 +176,9 @@ def _log_decay(g: torch.Tensor, shape: tuple[int, int, int, int], *, per_channel
         kind = "one for each channel of the keys" if per_channel else "one for each head"
         raise InputError(f"expected log decays of shape {_shape(*wanted)}, {kind}, got {_shape(*g.shape)}.")
     g = g if per_channel else g[..., None]
-    if g.numel() and float(g.detach().amax()) > 0:
+    if torch.compiler.is_compiling():
+        torch._assert_async(~(g.detach() > 0).any(), "expected log decays of at most 0 (the state is multiplied by exp(g)).")
+    elif g.numel() and float(g.detach().amax()) > 0:
         raise InputError(
             f"expected log decays of at most 0 (the state is multiplied by exp(g)), got {float(g.detach().amax()):.3g}."
             " Pass the logarithm of the gate, for instance logsigmoid(x)."
@@ -188,7 +190,10 @@ def _strengths(beta: torch.Tensor, shape: tuple[int, int, int]) -> torch.Tensor:
     _check_float("beta", beta)
     if beta.shape != shape:
         raise InputError(f"expected beta of shape {_shape(*shape)}, got {_shape(*beta.shape)}.")
-    if beta.numel():
+    if torch.compiler.is_compiling():  # to read a number would cut the graph in two
+        outside = ((beta.detach() < 0) | (beta.detach() > 2)).any()
+        torch._assert_async(~outside, "expected beta between 0 and 2 (I - beta k k^T must not grow).")
+    elif beta.numel():
         low, high = (float(value) for value in beta.detach().aminmax())
         if low < 0 or high > 2:
             raise InputError(

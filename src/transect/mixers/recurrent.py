@@ -29,9 +29,9 @@ def _one(problem: Recurrence) -> tuple[torch.Tensor, torch.Tensor]:
     batch, tokens, heads, _ = problem.q.shape
     if tokens == 0:
         return problem.v[:, :0], problem.state
-    queries, keys, values = (part.transpose(0, 1).flatten(1, 2).unbind() for part in (problem.q * problem.scale, problem.k, problem.v))
-    decays = None if problem.g is None else problem.g.transpose(0, 1).flatten(1, 2).exp().unbind()
-    betas = None if problem.beta is None else problem.beta.transpose(0, 1).flatten(1, 2).unbind()
+    queries, keys, values = (_by_token(part) for part in (problem.q * problem.scale, problem.k, problem.v))
+    decays = None if problem.g is None else _by_token(problem.g.exp())
+    betas = None if problem.beta is None else _by_token(problem.beta)
     state = problem.state.flatten(0, 1)
     outputs = []
     for t in range(tokens):
@@ -41,6 +41,13 @@ def _one(problem: Recurrence) -> tuple[torch.Tensor, torch.Tensor]:
             added = values[j][:, None]
             if betas is not None:
                 added = betas[j][:, None, None] * torch.baddbmm(added, keys[j][:, None], state, alpha=-1)
-            state = torch.baddbmm(state, keys[j][:, :, None], added)
+            state = torch.addcmul(state, keys[j][:, :, None], added)
         outputs.append(torch.bmm(queries[t][:, None], state)[:, 0])
     return torch.stack(outputs).unflatten(1, (batch, heads)).transpose(0, 1), state.unflatten(0, (batch, heads))
+
+
+def _by_token(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """``[B, T, H, ...]`` as T tensors ``[B * H, ...]``."""
+    if x.shape[1] == 1:  # a decoding step pays for every call
+        return (x.flatten(0, 2),)
+    return x.transpose(0, 1).flatten(1, 2).unbind()
