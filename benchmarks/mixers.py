@@ -165,6 +165,32 @@ def against_softmax() -> None:
         print(f"        {name}, training, faster than softmax attention (SDPA) from T {crossed or f'above {lengths[-1]}'}", flush=True)
 
 
+def decoding(*, quick: bool) -> None:
+    """One token at a time, hidden size 1024, a batch of 1: beside the layer's own matrix products, and after more context."""
+    sizes = {"Mamba2": {"num_heads": 32}}
+    for kind in (mixers.GatedDeltaNet, mixers.DeltaNet, mixers.KDA, mixers.GLA, mixers.RetNet, mixers.Mamba2):
+        layer = kind(hidden_size=1024, **sizes.get(kind.__name__, {"num_heads": 8}))
+        products = [module for module in layer.modules() if isinstance(module, torch.nn.Linear)]
+        taken = [torch.randn(1, 1, module.in_features) for module in products]
+        x, short, long = torch.randn(1, 1, 1024), mixers.MixerCache(), mixers.MixerCache()
+
+        def multiply(products: list[torch.nn.Linear] = products, taken: list[torch.Tensor] = taken) -> object:
+            return [module(part) for module, part in zip(products, taken, strict=True)]
+
+        with torch.inference_mode():
+            layer(torch.randn(1, 64, 1024), cache=short)
+            layer(torch.randn(1, 4096, 1024), cache=long)
+            works: dict[str, Work] = {
+                "short": lambda layer=layer, x=x, cache=short: layer(x, cache=cache),
+                "products": multiply,
+                "long": lambda layer=layer, x=x, cache=long: layer(x, cache=cache),
+            }
+            found = seconds(works, 30 if quick else 100)
+        spent = f"{1e3 * found['short']:.2f} ms against {1e3 * found['products']:.2f} ms"
+        verdict(f"{kind.__name__}, a decoding step over its matrix products ({spent})", found["short"] / found["products"], 1.3, least=False)
+        verdict(f"{kind.__name__}, a decoding step after 4096 tokens over one after 64", found["long"] / found["short"], 1.1, least=False)
+
+
 PEAKS: dict[str, tuple[str, int, bool]] = {
     "kda ours": ("kda", 1024, True),
     "kda theirs": ("kda", 1024, True),
@@ -222,6 +248,7 @@ def main() -> None:
     against_transformers(quick=chosen.quick)
     against_the_recurrence(quick=chosen.quick)
     in_the_length(quick=chosen.quick)
+    decoding(quick=chosen.quick)
     memory(chosen.threads, quick=chosen.quick)
     against_softmax()
 
