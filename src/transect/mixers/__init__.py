@@ -24,11 +24,14 @@ from transect.mixers.layers import (
     GatedDeltaNet,
     LightningAttention,
     LinearAttention,
+    LogLinearGatedDeltaNet,
+    LogLinearMamba2,
     Mamba2,
     MixerCache,
     RetNet,
 )
 from transect.mixers.linear_attention import linear_attention
+from transect.mixers.log_linear import log_linear_gated_delta_rule, log_linear_simple_gla
 from transect.mixers.retention import retention
 from transect.mixers.simple_gla import simple_gla
 from transect.mixers.ssd import ssd
@@ -42,6 +45,8 @@ __all__ = [
     "GatedDeltaNet",
     "LightningAttention",
     "LinearAttention",
+    "LogLinearGatedDeltaNet",
+    "LogLinearMamba2",
     "Mamba2",
     "MixerCache",
     "RetNet",
@@ -52,6 +57,8 @@ __all__ = [
     "hgrn2",
     "kda",
     "linear_attention",
+    "log_linear_gated_delta_rule",
+    "log_linear_simple_gla",
     "retention",
     "simple_gla",
     "ssd",

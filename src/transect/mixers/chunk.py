@@ -45,8 +45,7 @@ def chunked(problem: Recurrence, chunk_size: int) -> tuple[torch.Tensor, torch.T
         >>> chunked(recurrence(one, one, one), 2)[0].flatten()
         tensor([1., 2., 3.])
     """
-    if chunk_size < 1 or chunk_size & (chunk_size - 1):
-        raise InputError(f"expected chunk_size as a power of two (32 and 64 are fast), got {chunk_size}.")
+    check_chunk_size(chunk_size)
     rank = problem.rank
     problem = problem.one_key_a_token()
     batch, tokens = problem.q.shape[:2]
@@ -59,6 +58,16 @@ def chunked(problem: Recurrence, chunk_size: int) -> tuple[torch.Tensor, torch.T
     parts = (problem.q, problem.k, problem.v, problem.g, problem.beta)
     out, state = _Chunked.apply(*parts, state, layout, problem.scale, torch.is_grad_enabled())
     return out[:, rank - 1 :: rank], state if problem.bounds is None else state[order.argsort()]
+
+
+def check_chunk_size(chunk_size: int) -> None:
+    """Refuse a chunk size that is no power of two.
+
+    Raises:
+        InputError: it is none.
+    """
+    if chunk_size < 1 or chunk_size & (chunk_size - 1):
+        raise InputError(f"expected chunk_size as a power of two (32 and 64 are fast), got {chunk_size}.")
 
 
 @final

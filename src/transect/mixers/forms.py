@@ -32,10 +32,22 @@ def evaluate(
         "chunk": lambda: chunked(problem, chunk_size),
         "naive": lambda: naive(problem),
     }
+    out, state = forms[choose(form, problem.q.shape[1])]()
+    return out.to(dtype), state if output_final_state else None
+
+
+def choose(form: Form, tokens: int) -> Form:
+    """The form itself, or what "auto" means for so many tokens.
+
+    Raises:
+        InputError: a form that does not exist.
+
+    Examples:
+        >>> choose("auto", 1), choose("auto", 100)
+        ('recurrent', 'chunk')
+    """
     if form not in get_args(Form):
         raise InputError(f"expected a form that exists, got {form!r}; {near_matches(str(form), get_args(Form))}.")
-    chosen = form
     if form == "auto":
-        chosen = "recurrent" if problem.q.shape[1] <= _FEW else "chunk"
-    out, state = forms[chosen]()
-    return out.to(dtype), state if output_final_state else None
+        return "recurrent" if tokens <= _FEW else "chunk"
+    return form

@@ -13,7 +13,8 @@ from transect.testing.mixer_inputs import Mixer, mixer_inputs
 
 _FAST = tuple(form for form in get_args(Form) if form not in {"auto", "naive"})
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
-_PER_TOKEN = ("q", "k", "v", "g", "beta", "x", "dt", "B", "C")
+_PER_TOKEN = ("q", "k", "v", "g", "beta", "x", "dt", "B", "C", "level_weights", "shares", "read_q", "read_k", "score", "gate")
+_PLACES = ("positions", "memories")  # integers, one or more for each token
 
 
 def check_mixer(op: Mixer) -> None:
@@ -64,7 +65,7 @@ class _Check:
 
     def everything(self, given: dict[str, Any], *, until: int | None = None, **settings: Any) -> dict[str, torch.Tensor]:
         """Outputs, states, and gradients of a fixed random function of them (of the outputs before `until`, where it is given)."""
-        leaves = {name: value.detach().clone().requires_grad_() for name, value in given.items() if isinstance(value, torch.Tensor)}
+        leaves = {name: value.detach().clone().requires_grad_() for name, value in given.items() if _real(value)}
         state = settings.pop("initial_state", None)
         if state is not None:
             leaves["initial_state"] = state.detach().clone().requires_grad_()
@@ -121,8 +122,8 @@ class _Check:
 
     def against_the_definition(self, given: dict[str, Any], state: torch.Tensor, clause: str) -> None:
         for dtype, bound in _TOLERANCE.items():
-            rounded = {name: value.to(dtype) if isinstance(value, torch.Tensor) else value for name, value in given.items()}
-            exact = {name: value.double() if isinstance(value, torch.Tensor) else value for name, value in rounded.items()}
+            rounded = {name: value.to(dtype) if _real(value) else value for name, value in given.items()}
+            exact = {name: value.double() if _real(value) else value for name, value in rounded.items()}
             truth = self.everything(exact, initial_state=state.to(dtype).double(), form="naive")
             for value in truth.values():
                 _must(value.isfinite().all(), f"{clause}: the definition itself is not finite")
@@ -134,7 +135,7 @@ class _Check:
     def causal(self, form: str) -> None:
         given = mixer_inputs(self.op, tokens=13)
         for dtype in _TOLERANCE:
-            plain = {name: value.to(dtype) if isinstance(value, torch.Tensor) else value for name, value in given.items()}
+            plain = {name: value.to(dtype) if _real(value) else value for name, value in given.items()}
             for cut in (1, 6):
                 rank = plain.get("num_householder", 1)
                 changed = dict(plain)
@@ -200,8 +201,8 @@ class _Check:
         given = mixer_inputs(self.op, tokens=13)
         for form in (*_FAST, "auto", "naive"):
             for dtype in (torch.bfloat16, torch.float16):
-                low = {name: value.to(dtype) if isinstance(value, torch.Tensor) else value for name, value in given.items()}
-                wide = {name: value.float() if isinstance(value, torch.Tensor) else value for name, value in low.items()}
+                low = {name: value.to(dtype) if _real(value) else value for name, value in given.items()}
+                wide = {name: value.float() if _real(value) else value for name, value in low.items()}
                 out, state = self.run(low, form=form)
                 truth, true_state = self.run(wide, form=form)
                 _must(out.dtype == dtype, f"precision, {form}: {dtype} in, {out.dtype} out")
@@ -213,7 +214,7 @@ class _Check:
 
     def gradients(self) -> None:
         given = mixer_inputs(self.op, batch=1, tokens=5)
-        names = [name for name, value in given.items() if isinstance(value, torch.Tensor)]
+        names = [name for name, value in given.items() if _real(value)]
         leaves = [given[name].clone().requires_grad_() for name in names] + [self.state(given).requires_grad_()]
         for name, leaf in zip(names, leaves, strict=False):
             if name == "beta":  # away from the ends of its range, which differences would leave
@@ -233,7 +234,7 @@ class _Check:
         given = mixer_inputs(self.op, tokens=13)
         state = self.state(given)
         for form in (*_FAST, "auto", "naive"):
-            copies = {name: value.clone() for name, value in given.items() if isinstance(value, torch.Tensor)}
+            copies = {name: value.clone() for name, value in given.items() if _real(value)}
             kept, random = state.clone(), torch.get_rng_state()
             out, final = self.run(given, initial_state=state, form=form, chunk_size=4)
             self.everything(given, initial_state=state, form=form, chunk_size=4)
@@ -249,9 +250,17 @@ class _Check:
         _must(empty.shape[1] == 0 and torch.equal(final, state), "edges: without tokens, the final state is not the initial one")
 
 
+def _real(value: Any) -> bool:
+    """Whether it is a tensor that can be rounded and differentiated; places and choices are tensors of integers."""
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
 def _tokens(given: dict[str, Any], start: int, end: int) -> dict[str, Any]:
     rank = given.get("num_householder", 1)
-    return {name: value[:, slice(*_places(name, start, end, rank))] if name in _PER_TOKEN else value for name, value in given.items()}
+    return {
+        name: value[:, slice(*_places(name, start, end, rank))] if name in (*_PER_TOKEN, *_PLACES) else value
+        for name, value in given.items()
+    }
 
 
 def _places(name: str, start: int, end: int, rank: int) -> Iterator[int]:

@@ -36,7 +36,9 @@ def mixer_inputs(op: Mixer, *, batch: int = 2, tokens: int = 11, seed: int = 0) 
     """Random inputs in float64 for an op whose arguments are named as the field names them.
 
     ``q, k [B, T, H, K]`` (keys of norm 1), ``v [B, T, H, V]``, ``g`` log decays per head or, where that is refused, per channel, ``beta
-    [B, T, H]``, ``g_gamma [H]``; Mamba's ``x, dt, A, B, C, D``; ``num_householder`` makes k, v and beta twice as long.
+    [B, T, H]``, ``g_gamma [H]``; Mamba's ``x, dt, A, B, C, D``; ``num_householder`` makes k, v and beta twice as long. Of
+    newer ops: ``level_weights [B, T, H, L]`` and ``positions [B, T]``; ``memories`` and ``shares [B, T, 2]``; ``read_q, read_k [B, T, H, K]``,
+    ``score`` and ``gate [B, T, H]``.
 
     Examples:
         >>> from transect import mixers
@@ -65,6 +67,16 @@ def mixer_inputs(op: Mixer, *, batch: int = 2, tokens: int = 11, seed: int = 0) 
         "C": normal(batch, tokens, 1, width),
         "D": normal(heads),
         "num_householder": rank,
+        "level_weights": normal(batch, tokens, heads, 6),
+        "positions": torch.arange(tokens).expand(batch, tokens).contiguous(),
+        "memories": torch.rand(batch, tokens, 3, generator=draw).argsort(-1)[..., :2],
+        "shares": normal(batch, tokens, 2),
+        "num_memories": 3,
+        "read_q": normal(batch, tokens, heads, width),
+        "read_k": normal(batch, tokens, heads, width),
+        "score": normal(batch, tokens, heads).abs(),
+        "gate": normal(batch, tokens, heads),
+        "cache_size": 3,
     }
     found = {name: made[name] for name in names if name in made}
     try:

@@ -11,6 +11,7 @@ from transect.mixers.layers.hgrn2_layer import HGRN2
 from transect.mixers.layers.kimi_delta_attention import KDA
 from transect.mixers.layers.lightning_attention import LightningAttention
 from transect.mixers.layers.linear_attention_layer import LinearAttention
+from transect.mixers.layers.log_linear_layers import LogLinearGatedDeltaNet, LogLinearLayer, LogLinearMamba2
 from transect.mixers.layers.mamba2 import Mamba2
 from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.layers.retnet import RetNet
@@ -31,6 +32,9 @@ __all__ = [
     "LayerState",
     "LightningAttention",
     "LinearAttention",
+    "LogLinearGatedDeltaNet",
+    "LogLinearLayer",
+    "LogLinearMamba2",
     "Mamba2",
     "Mixed",
     "MixerCache",

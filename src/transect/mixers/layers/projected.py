@@ -91,8 +91,10 @@ class ProjectedLayer(SequenceLayer, ABC):
         y = self.norm(o)
         return y if self.g_proj is None else y * functional.silu(self.g_proj(x)).view_as(y)
 
-    def mix(self, x: torch.Tensor, *, past: Past, packing: Packing, form: Form) -> Mixed:
-        """Project, convolve, turn, mix with the op, and project back."""
+    def project(
+        self, x: torch.Tensor, *, past: Past, packing: Packing
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+        """Queries, keys and values ``[B, T, H, D]`` after the convolution and the turn, and what the convolution goes on from."""
         streams, parts = self.qkv_proj(x), {}
         if self.conv is not None:
             streams, parts["conv"] = self.conv(streams, last=past.parts.get("conv"), bounds=packing.bounds)
@@ -105,6 +107,11 @@ class ProjectedLayer(SequenceLayer, ABC):
             positions = packing.positions(past.seen)
             q = rotate(q, positions, base=self.rotary_base)
             k = rotate(k, positions.repeat_interleave(self.keys_per_token, 1), base=self.rotary_base)
+        return q, k, v, parts
+
+    def mix(self, x: torch.Tensor, *, past: Past, packing: Packing, form: Form) -> Mixed:
+        """Project, convolve, turn, mix with the op, and project back."""
+        q, k, v, parts = self.project(x, past=past, packing=packing)
         given = self.inputs(x, q, k, v)
         start = past.parts.get("state")
         o, state = self.op(**given, initial_state=start, output_final_state=True, cu_seqlens=packing.bounds, form=form)
