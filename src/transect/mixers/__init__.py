@@ -28,10 +28,12 @@ from transect.mixers.layers import (
     LogLinearMamba2,
     Mamba2,
     MixerCache,
+    MixtureOfMemories,
     RetNet,
 )
 from transect.mixers.linear_attention import linear_attention
 from transect.mixers.log_linear import log_linear_gated_delta_rule, log_linear_simple_gla
+from transect.mixers.memories import mixture_of_memories
 from transect.mixers.retention import retention
 from transect.mixers.simple_gla import simple_gla
 from transect.mixers.ssd import ssd
@@ -49,6 +51,7 @@ __all__ = [
     "LogLinearMamba2",
     "Mamba2",
     "MixerCache",
+    "MixtureOfMemories",
     "RetNet",
     "delta_product",
     "delta_rule",
@@ -59,6 +62,7 @@ __all__ = [
     "linear_attention",
     "log_linear_gated_delta_rule",
     "log_linear_simple_gla",
+    "mixture_of_memories",
     "retention",
     "simple_gla",
     "ssd",

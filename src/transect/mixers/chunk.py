@@ -29,12 +29,13 @@ from transect.mixers.scan import scan, scan_backward
 _ROWS = 4096  # rows of all heads in a group of chunks: a few megabytes of working set
 
 
-def chunked(problem: Recurrence, chunk_size: int) -> tuple[torch.Tensor, torch.Tensor]:
+def chunked(problem: Recurrence, chunk_size: int, *, longest: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """Outputs ``[B, T, H, V]`` and final states ``[N, H, K, V]``; differentiable once.
 
     Args:
         problem: the recurrence.
         chunk_size: keys in a chunk, a power of two; shorter sequences take the next power of two above their length.
+        longest: what to take for the longest sequence's keys there, where lengths depend on what the sequences hold; None for what it is.
 
     Raises:
         InputError: a chunk size that is no power of two.
@@ -49,9 +50,8 @@ def chunked(problem: Recurrence, chunk_size: int) -> tuple[torch.Tensor, torch.T
     rank = problem.rank
     problem = problem.one_key_a_token()
     batch, tokens = problem.q.shape[:2]
-    longest = tokens
-    if problem.bounds is not None:
-        longest = max(end - start for start, end in pairwise(problem.bounds))
+    if longest is None:
+        longest = tokens if problem.bounds is None else max(end - start for start, end in pairwise(problem.bounds))
     layout = Layout(batch=batch, tokens=tokens, chunk=min(chunk_size, 1 << max(longest - 1, 0).bit_length()), bounds=problem.bounds)
     order = torch.tensor(layout.order, device=problem.v.device)
     state = problem.state if problem.bounds is None else problem.state[order]

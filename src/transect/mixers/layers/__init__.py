@@ -13,6 +13,7 @@ from transect.mixers.layers.lightning_attention import LightningAttention
 from transect.mixers.layers.linear_attention_layer import LinearAttention
 from transect.mixers.layers.log_linear_layers import LogLinearGatedDeltaNet, LogLinearLayer, LogLinearMamba2
 from transect.mixers.layers.mamba2 import Mamba2
+from transect.mixers.layers.mixture_of_memories_layer import MixtureOfMemories
 from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.layers.retnet import RetNet
 
@@ -38,6 +39,7 @@ __all__ = [
     "Mamba2",
     "Mixed",
     "MixerCache",
+    "MixtureOfMemories",
     "Past",
     "ProjectedLayer",
     "Relu",
