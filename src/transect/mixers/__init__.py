@@ -19,6 +19,7 @@ from transect.mixers.layers import (
     GLA,
     HGRN2,
     KDA,
+    Attention,
     DeltaNet,
     DeltaProductNet,
     GatedDeltaNet,
@@ -36,12 +37,14 @@ from transect.mixers.log_linear import log_linear_gated_delta_rule, log_linear_s
 from transect.mixers.memories import mixture_of_memories
 from transect.mixers.retention import retention
 from transect.mixers.simple_gla import simple_gla
+from transect.mixers.softmax_attention import softmax_attention
 from transect.mixers.ssd import ssd
 
 __all__ = [
     "GLA",
     "HGRN2",
     "KDA",
+    "Attention",
     "DeltaNet",
     "DeltaProductNet",
     "GatedDeltaNet",
@@ -65,5 +68,6 @@ __all__ = [
     "mixture_of_memories",
     "retention",
     "simple_gla",
+    "softmax_attention",
     "ssd",
 ]

@@ -1,5 +1,6 @@
 """Sequence layers, ``[B, T, hidden_size]`` to the same: projections, a short convolution, an op of `transect.mixers`, norm and gate."""
 
+from transect.mixers.layers.attention import Attention
 from transect.mixers.layers.base import Inside, Mixed, Past, SequenceLayer
 from transect.mixers.layers.cache import LayerState, MixerCache
 from transect.mixers.layers.delta_net import DeltaNet
@@ -21,6 +22,7 @@ __all__ = [
     "GLA",
     "HGRN2",
     "KDA",
+    "Attention",
     "DeltaNet",
     "DeltaProductNet",
     "Dpfp",
