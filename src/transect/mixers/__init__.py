@@ -11,6 +11,7 @@ Tensors are ``[B, T, H, D]``, decays are logarithms of at most 0, states are ``[
 
 from transect.mixers.delta_product import delta_product
 from transect.mixers.delta_rule import delta_rule
+from transect.mixers.exact_cache import exact_cache_delta_rule
 from transect.mixers.gated_delta_rule import gated_delta_rule
 from transect.mixers.gla import gla
 from transect.mixers.hgrn2 import hgrn2
@@ -22,6 +23,7 @@ from transect.mixers.layers import (
     Attention,
     DeltaNet,
     DeltaProductNet,
+    ExactCacheDeltaNet,
     GatedDeltaNet,
     LightningAttention,
     LinearAttention,
@@ -47,6 +49,7 @@ __all__ = [
     "Attention",
     "DeltaNet",
     "DeltaProductNet",
+    "ExactCacheDeltaNet",
     "GatedDeltaNet",
     "LightningAttention",
     "LinearAttention",
@@ -58,6 +61,7 @@ __all__ = [
     "RetNet",
     "delta_product",
     "delta_rule",
+    "exact_cache_delta_rule",
     "gated_delta_rule",
     "gla",
     "hgrn2",

@@ -5,6 +5,7 @@ from transect.mixers.layers.base import Inside, Mixed, Past, SequenceLayer
 from transect.mixers.layers.cache import LayerState, MixerCache
 from transect.mixers.layers.delta_net import DeltaNet
 from transect.mixers.layers.delta_product_net import DeltaProductNet
+from transect.mixers.layers.exact_cache_delta_net import ExactCacheDeltaNet
 from transect.mixers.layers.feature_maps import Dpfp, Elu, FeatureMap, Hedgehog, Identity, Relu, Taylor
 from transect.mixers.layers.gated_delta_net import GatedDeltaNet
 from transect.mixers.layers.gated_linear_attention import GLA
@@ -27,6 +28,7 @@ __all__ = [
     "DeltaProductNet",
     "Dpfp",
     "Elu",
+    "ExactCacheDeltaNet",
     "FeatureMap",
     "GatedDeltaNet",
     "Hedgehog",

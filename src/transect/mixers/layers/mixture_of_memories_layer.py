@@ -87,18 +87,22 @@ class MixtureOfMemories(SequenceLayer):
         self.router = nn.Linear(hidden_size, num_memories, bias=False)
         self.num_memories, self.top_k, self.shared_memory = num_memories, top_k, shared_memory
 
+    @property
+    def op(self) -> Op:
+        """The gated delta rule over as many memories as there are."""
+        return partial(mixture_of_memories, num_memories=self.num_memories + self.shared_memory)
+
     def mix(self, x: torch.Tensor, *, past: Past, packing: Packing, form: Form) -> Mixed:
         """As the base does, with several states for its own."""
         q, k, v, parts = self.base.project(x, past=past, packing=packing)
         given = self.base.inputs(x, q, k, v)
         given["memories"], given["shares"] = self._routes(x)
-        op: Op = partial(mixture_of_memories, num_memories=self.num_memories + self.shared_memory)
         start = past.parts.get("state")
-        o, state = op(**given, initial_state=start, output_final_state=True, cu_seqlens=packing.bounds, form=form)
+        o, state = self.op(**given, initial_state=start, output_final_state=True, cu_seqlens=packing.bounds, form=form)
         if state is None:
             raise TypeError("the final state was asked for")
         parts["state"] = state
-        inside = Inside(inputs=given, o=o, initial_state=start, final_state=state, cu_seqlens=packing.bounds, op=op)
+        inside = Inside(inputs=given, o=o, initial_state=start, final_state=state, cu_seqlens=packing.bounds, op=self.op)
         return Mixed(y=self.base.o_proj(self.base.finish(x, o, v).flatten(2)), parts=parts, inside=inside)
 
     def load(self, inside: Inside) -> torch.Tensor:
