@@ -12,6 +12,7 @@ Tensors are ``[B, T, H, D]``, decays are logarithms of at most 0, states are ``[
 from transect.mixers.delta_product import delta_product
 from transect.mixers.delta_rule import delta_rule
 from transect.mixers.exact_cache import exact_cache_delta_rule
+from transect.mixers.feed_forward import BilinearMLP, GatedMLP, MixtureOfExpertsMLP
 from transect.mixers.gated_delta_rule import gated_delta_rule
 from transect.mixers.gla import gla
 from transect.mixers.hgrn2 import hgrn2
@@ -47,16 +48,19 @@ __all__ = [
     "HGRN2",
     "KDA",
     "Attention",
+    "BilinearMLP",
     "DeltaNet",
     "DeltaProductNet",
     "ExactCacheDeltaNet",
     "GatedDeltaNet",
+    "GatedMLP",
     "LightningAttention",
     "LinearAttention",
     "LogLinearGatedDeltaNet",
     "LogLinearMamba2",
     "Mamba2",
     "MixerCache",
+    "MixtureOfExpertsMLP",
     "MixtureOfMemories",
     "RetNet",
     "delta_product",
