@@ -9,6 +9,7 @@ Tensors are ``[B, T, H, D]``, decays are logarithms of at most 0, states are ``[
 `transect.mixers.layers` has the feature maps of `LinearAttention`.
 """
 
+from transect.mixers.curvature_query import curvature_query
 from transect.mixers.delta_product import delta_product
 from transect.mixers.delta_rule import delta_rule
 from transect.mixers.exact_cache import exact_cache_delta_rule
@@ -22,6 +23,7 @@ from transect.mixers.layers import (
     HGRN2,
     KDA,
     Attention,
+    CurvatureQuery,
     DeltaNet,
     DeltaProductNet,
     ExactCacheDeltaNet,
@@ -49,6 +51,7 @@ __all__ = [
     "KDA",
     "Attention",
     "BilinearMLP",
+    "CurvatureQuery",
     "DeltaNet",
     "DeltaProductNet",
     "ExactCacheDeltaNet",
@@ -63,6 +66,7 @@ __all__ = [
     "MixtureOfExpertsMLP",
     "MixtureOfMemories",
     "RetNet",
+    "curvature_query",
     "delta_product",
     "delta_rule",
     "exact_cache_delta_rule",

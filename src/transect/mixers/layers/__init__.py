@@ -3,6 +3,7 @@
 from transect.mixers.layers.attention import Attention
 from transect.mixers.layers.base import Inside, Mixed, Past, SequenceLayer
 from transect.mixers.layers.cache import LayerState, MixerCache
+from transect.mixers.layers.curvature_query_layer import CurvatureQuery
 from transect.mixers.layers.delta_net import DeltaNet
 from transect.mixers.layers.delta_product_net import DeltaProductNet
 from transect.mixers.layers.exact_cache_delta_net import ExactCacheDeltaNet
@@ -24,6 +25,7 @@ __all__ = [
     "HGRN2",
     "KDA",
     "Attention",
+    "CurvatureQuery",
     "DeltaNet",
     "DeltaProductNet",
     "Dpfp",
