@@ -17,6 +17,7 @@ from transect.mixers.feed_forward import BilinearMLP, GatedMLP, MixtureOfExperts
 from transect.mixers.gated_delta_rule import gated_delta_rule
 from transect.mixers.gla import gla
 from transect.mixers.hgrn2 import hgrn2
+from transect.mixers.higher_order import higher_order_linear_attention
 from transect.mixers.kda import kda
 from transect.mixers.layers import (
     GLA,
@@ -28,6 +29,7 @@ from transect.mixers.layers import (
     DeltaProductNet,
     ExactCacheDeltaNet,
     GatedDeltaNet,
+    HigherOrderLinearAttention,
     LightningAttention,
     LinearAttention,
     LogLinearGatedDeltaNet,
@@ -57,6 +59,7 @@ __all__ = [
     "ExactCacheDeltaNet",
     "GatedDeltaNet",
     "GatedMLP",
+    "HigherOrderLinearAttention",
     "LightningAttention",
     "LinearAttention",
     "LogLinearGatedDeltaNet",
@@ -73,6 +76,7 @@ __all__ = [
     "gated_delta_rule",
     "gla",
     "hgrn2",
+    "higher_order_linear_attention",
     "kda",
     "linear_attention",
     "log_linear_gated_delta_rule",

@@ -11,6 +11,7 @@ from transect.mixers.layers.feature_maps import Dpfp, Elu, FeatureMap, Hedgehog,
 from transect.mixers.layers.gated_delta_net import GatedDeltaNet
 from transect.mixers.layers.gated_linear_attention import GLA
 from transect.mixers.layers.hgrn2_layer import HGRN2
+from transect.mixers.layers.higher_order_layer import HigherOrderLinearAttention
 from transect.mixers.layers.kimi_delta_attention import KDA
 from transect.mixers.layers.lightning_attention import LightningAttention
 from transect.mixers.layers.linear_attention_layer import LinearAttention
@@ -34,6 +35,7 @@ __all__ = [
     "FeatureMap",
     "GatedDeltaNet",
     "Hedgehog",
+    "HigherOrderLinearAttention",
     "Identity",
     "Inside",
     "LayerState",
