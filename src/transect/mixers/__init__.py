@@ -3,11 +3,15 @@ it, and layers around them.
 
     o, state = mixers.gated_delta_rule(q, k, v, g, beta, output_final_state=True)
     y = mixers.GatedDeltaNet(hidden_size=256, num_heads=4)(x, cache=mixers.MixerCache())
+    model = mixers.build(mixers.StackConfig(layers=["gdn", "gdn", "gdn", "attention"], hidden_size=256, vocab_size=8192))
 
 Tensors are ``[B, T, H, D]``, decays are logarithms of at most 0, states are ``[N, H, K, V]``. `transect.mixers.algebra` has the recurrence,
 `transect.mixers.naive` runs it as it is written, and `transect.testing.check_mixer` holds every other form to it.
 `transect.mixers.layers` has the feature maps of `LinearAttention`.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from transect.mixers.curvature_query import curvature_query
 from transect.mixers.delta_product import delta_product
@@ -47,6 +51,9 @@ from transect.mixers.simple_gla import simple_gla
 from transect.mixers.softmax_attention import softmax_attention
 from transect.mixers.ssd import ssd
 
+if TYPE_CHECKING:
+    from transect.mixers.models import StackConfig, StackForCausalLM, build, read_checkpoint
+
 __all__ = [
     "GLA",
     "HGRN2",
@@ -69,6 +76,9 @@ __all__ = [
     "MixtureOfExpertsMLP",
     "MixtureOfMemories",
     "RetNet",
+    "StackConfig",
+    "StackForCausalLM",
+    "build",
     "curvature_query",
     "delta_product",
     "delta_rule",
@@ -82,8 +92,19 @@ __all__ = [
     "log_linear_gated_delta_rule",
     "log_linear_simple_gla",
     "mixture_of_memories",
+    "read_checkpoint",
     "retention",
     "simple_gla",
     "softmax_attention",
     "ssd",
 ]
+
+
+_LAZY = ("StackConfig", "StackForCausalLM", "build", "read_checkpoint")
+"""What imports transformers, for which whoever wants an op should not wait."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module("transect.mixers.models"), name)
+    raise AttributeError(f"module 'transect.mixers' has no attribute {name!r}")

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from transect.errors import InputError
+from transect.mixers.feed_forward.base import FeedForward
 
 
 @final
@@ -33,7 +34,7 @@ class Interaction:
 
 
 @final
-class BilinearMLP(nn.Module):
+class BilinearMLP(FeedForward):
     """The bilinear MLP, ``[..., hidden_size]`` to the same.
 
     Args:
@@ -49,6 +50,8 @@ class BilinearMLP(nn.Module):
         >>> torch.allclose(torch.einsum("oij,i,j->o", layer.interaction_tensor(), x, x), layer(x), atol=1e-6)
         True
     """
+
+    alias = "bilinear"
 
     def __init__(self, *, hidden_size: int, intermediate_size: int) -> None:
         super().__init__()

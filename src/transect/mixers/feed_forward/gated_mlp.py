@@ -12,10 +12,11 @@ from torch import nn
 from torch.nn import functional
 
 from transect.errors import InputError
+from transect.mixers.feed_forward.base import FeedForward
 
 
 @final
-class GatedMLP(nn.Module):
+class GatedMLP(FeedForward):
     """The gated MLP of most language models (SwiGLU), ``[..., hidden_size]`` to the same.
 
     Args:
@@ -29,6 +30,8 @@ class GatedMLP(nn.Module):
         >>> GatedMLP(hidden_size=4, intermediate_size=8)(torch.ones(2, 4)).shape
         torch.Size([2, 4])
     """
+
+    alias = "swiglu"
 
     def __init__(self, *, hidden_size: int, intermediate_size: int) -> None:
         super().__init__()

@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from transect.errors import InputError
+from transect.mixers.feed_forward.base import FeedForward
 from transect.mixers.feed_forward.gated_mlp import GatedMLP
 
 
@@ -38,7 +39,7 @@ class Routed:
 
 
 @final
-class MixtureOfExpertsMLP(nn.Module):
+class MixtureOfExpertsMLP(FeedForward):
     """A mixture of experts, ``[..., hidden_size]`` to the same.
 
     Args:
@@ -57,6 +58,8 @@ class MixtureOfExpertsMLP(nn.Module):
         >>> layer(torch.ones(2, 3, 4)).shape, layer.route(torch.ones(2, 3, 4)).experts.shape
         (torch.Size([2, 3, 4]), torch.Size([2, 3, 2]))
     """
+
+    alias = "moe"
 
     def __init__(
         self,

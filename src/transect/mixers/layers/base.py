@@ -114,6 +114,8 @@ class SequenceLayer(nn.Module, ABC):
 
     forms: tuple[Form, ...] = get_args(Form)
     """The forms that `forward` takes."""
+    alias: str | None = None
+    """A short name, beside that of the class, for configurations and the command line."""
 
     def __init__(self, *, hidden_size: int, layer_idx: int) -> None:
         super().__init__()

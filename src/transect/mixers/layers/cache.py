@@ -41,6 +41,11 @@ class MixerCache:
     def __len__(self) -> int:
         return len(self._held)
 
+    @property
+    def sequences(self) -> int | None:
+        """How many sequences it remembers, or None before the first."""
+        return next((len(held.seen) for held in self._held.values()), None)
+
     def get(self, layer_idx: int, *, kind: str, sequences: int) -> LayerState | None:
         """What a layer left here, or None.
 

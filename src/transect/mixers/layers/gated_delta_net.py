@@ -32,6 +32,7 @@ class GatedDeltaNet(ProjectedLayer):
         allow_neg_eigval: whether beta may reach 2, so that a key can be reflected, and parities counted.
         norm_eps: epsilon of the output norm.
         layer_idx: this layer's place in a cache.
+        num_k_heads: heads of queries and keys, which values share in groups; None for num_heads.
 
     Raises:
         InputError: sizes that are not positive or do not divide.
@@ -42,6 +43,8 @@ class GatedDeltaNet(ProjectedLayer):
         >>> layer(torch.ones(1, 3, 16)).shape
         torch.Size([1, 3, 16])
     """
+
+    alias = "gdn"
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class GatedDeltaNet(ProjectedLayer):
         allow_neg_eigval: bool = False,
         norm_eps: float = 1e-5,
         layer_idx: int = 0,
+        num_k_heads: int | None = None,
     ) -> None:
         super().__init__(
             hidden_size=hidden_size,
@@ -66,6 +70,7 @@ class GatedDeltaNet(ProjectedLayer):
             use_gate=use_gate,
             norm_eps=norm_eps,
             layer_idx=layer_idx,
+            num_k_heads=num_k_heads,
         )
         self.a_proj = nn.Linear(hidden_size, num_heads, bias=False)
         self.A_log = nn.Parameter(torch.empty(num_heads).uniform_(1, 16).log())

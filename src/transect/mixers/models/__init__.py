@@ -1,0 +1,18 @@
+"""Whole models of sequence layers, as transformers knows models: they generate, save, load and train with its Trainer.
+
+model = build(StackConfig(layers=["gdn", "gdn", "gdn", "attention"], hidden_size=256, vocab_size=8192))
+model = read_checkpoint("folder of a Mamba-2 or Qwen3-Next model")
+"""
+
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+
+from transect.mixers.models.cache import StackCache
+from transect.mixers.models.config import StackConfig
+from transect.mixers.models.readers import read_checkpoint
+from transect.mixers.models.stack import StackForCausalLM, StackModel, build
+
+__all__ = ["StackCache", "StackConfig", "StackForCausalLM", "StackModel", "build", "read_checkpoint"]
+
+AutoConfig.register(StackConfig.model_type, StackConfig, exist_ok=True)
+AutoModel.register(StackConfig, StackModel, exist_ok=True)
+AutoModelForCausalLM.register(StackConfig, StackForCausalLM, exist_ok=True)

@@ -1,0 +1,74 @@
+"""From what a configuration says of a block to a class and its settings; classes are found by walking, so none is listed by hand."""
+
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from torch import nn
+
+from transect.errors import InputError, near_matches
+from transect.mixers import feed_forward, layers
+from transect.mixers.feed_forward import FeedForward
+from transect.mixers.layers import SequenceLayer
+
+Spec = str | Mapping[str, Any]
+
+
+@cache
+def layer_kinds() -> Mapping[str, type[SequenceLayer]]:
+    """Every sequence layer, by its class name in lower case and by its alias.
+
+    Examples:
+        >>> layer_kinds()["gdn"].__name__, layer_kinds()["gateddeltanet"].__name__
+        ('GatedDeltaNet', 'GatedDeltaNet')
+    """
+    found: dict[str, type[SequenceLayer]] = {}
+    for name in layers.__all__:
+        value = getattr(layers, name)
+        if inspect.isclass(value) and issubclass(value, SequenceLayer) and not inspect.isabstract(value):
+            found[name.lower()] = value
+            if value.alias is not None:
+                found[value.alias] = value
+    return found
+
+
+@cache
+def feed_forward_kinds() -> Mapping[str, type[FeedForward]]:
+    """Every feed-forward layer, by its class name in lower case and by its alias.
+
+    Examples:
+        >>> feed_forward_kinds()["swiglu"].__name__
+        'GatedMLP'
+    """
+    found: dict[str, type[FeedForward]] = {}
+    for name in feed_forward.__all__:
+        value = getattr(feed_forward, name)
+        if inspect.isclass(value) and issubclass(value, FeedForward) and not inspect.isabstract(value):
+            found[name.lower()] = found[value.alias] = value
+    return found
+
+
+def resolve(spec: Spec, kinds: Mapping[str, type[nn.Module]], *, what: str) -> tuple[type[nn.Module], dict[str, Any]]:
+    """The class that a name, or a mapping with a ``kind``, means, and the mapping's other settings.
+
+    Raises:
+        InputError: no such kind, or a setting that it does not take; with near matches.
+    """
+    settings = {} if isinstance(spec, str) else dict(spec)
+    name = spec if isinstance(spec, str) else settings.pop("kind", None)
+    if not isinstance(name, str) or name.lower() not in kinds:
+        raise InputError(f"expected a {what} that exists, got {name!r}; {near_matches(str(name), sorted(kinds))}.")
+    kind = kinds[name.lower()]
+    taken = set(inspect.signature(kind).parameters) - {"hidden_size", "layer_idx"}
+    for key in settings:
+        if key not in taken:
+            raise InputError(f"{kind.__name__} takes no setting {key!r}; {near_matches(key, sorted(taken))}.")
+    return kind, settings
+
+
+def make(kind: type[nn.Module], settings: Mapping[str, Any], **usual: Any) -> nn.Module:
+    """A module with its settings, and of the usual ones those that it takes; its own settings win."""
+    taken = inspect.signature(kind).parameters
+    chosen = {name: value for name, value in usual.items() if name in taken and value is not None}
+    return kind(**{**chosen, **settings})
