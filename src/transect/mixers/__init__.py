@@ -13,6 +13,7 @@ Tensors are ``[B, T, H, D]``, decays are logarithms of at most 0, states are ``[
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from transect.mixers.block_attention import block_attention
 from transect.mixers.curvature_query import curvature_query
 from transect.mixers.delta_product import delta_product
 from transect.mixers.delta_rule import delta_rule
@@ -31,6 +32,7 @@ from transect.mixers.layers import (
     CurvatureQuery,
     DeltaNet,
     DeltaProductNet,
+    DiagonalAttention,
     ExactCacheDeltaNet,
     GatedDeltaNet,
     HigherOrderLinearAttention,
@@ -42,6 +44,7 @@ from transect.mixers.layers import (
     MixerCache,
     MixtureOfMemories,
     RetNet,
+    TransNormer,
 )
 from transect.mixers.linear_attention import linear_attention
 from transect.mixers.log_linear import log_linear_gated_delta_rule, log_linear_simple_gla
@@ -63,6 +66,7 @@ __all__ = [
     "CurvatureQuery",
     "DeltaNet",
     "DeltaProductNet",
+    "DiagonalAttention",
     "ExactCacheDeltaNet",
     "GatedDeltaNet",
     "GatedMLP",
@@ -78,6 +82,8 @@ __all__ = [
     "RetNet",
     "StackConfig",
     "StackForCausalLM",
+    "TransNormer",
+    "block_attention",
     "build",
     "curvature_query",
     "delta_product",

@@ -20,6 +20,7 @@ from transect.mixers.layers.mamba2 import Mamba2
 from transect.mixers.layers.mixture_of_memories_layer import MixtureOfMemories
 from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.layers.retnet import RetNet
+from transect.mixers.layers.transnormer import DiagonalAttention, TransNormer
 
 __all__ = [
     "GLA",
@@ -29,6 +30,7 @@ __all__ = [
     "CurvatureQuery",
     "DeltaNet",
     "DeltaProductNet",
+    "DiagonalAttention",
     "Dpfp",
     "Elu",
     "ExactCacheDeltaNet",
@@ -54,4 +56,5 @@ __all__ = [
     "RetNet",
     "SequenceLayer",
     "Taylor",
+    "TransNormer",
 ]
