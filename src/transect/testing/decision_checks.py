@@ -1,7 +1,6 @@
 """The contracts of calibrations and of certified thresholds, as checks that any fitter of them can be put through, ours or not."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +8,7 @@ import torch
 from scipy import special, stats
 
 from transect.errors import InputError, SampleSizeError
+from transect.testing._assertions import must, refused, untouched
 
 
 class Calibrated(Protocol):
@@ -59,37 +59,37 @@ def check_calibration(fit: CalibrationFitter) -> None:
     """
     scores, codes, _ = _overconfident(4000, seed=0)
     new, answers, truth = _overconfident(4000, seed=1)
-    with _untouched("calibration", scores, codes):
+    with untouched("fitting a calibration", scores, codes):
         calibration = fit(scores, codes)
         chance = np.asarray(calibration.probabilities(new))
-    _must(np.array_equal(chance, np.asarray(fit(scores, codes).probabilities(new))), "purity: fitting again gives other probabilities")
+    must(np.array_equal(chance, np.asarray(fit(scores, codes).probabilities(new))), "purity: fitting again gives other probabilities")
     order = np.random.default_rng(2).permutation(len(scores))
     moved = np.abs(np.asarray(fit(scores[order], codes[order]).probabilities(new)) - chance).max()
-    _must(moved < 1e-5, f"purity: the order of the rows matters (by {moved:.1e})")
+    must(moved < 1e-5, f"purity: the order of the rows matters (by {moved:.1e})")
     tensors = np.asarray(fit(torch.from_numpy(scores), torch.from_numpy(codes)).probabilities(torch.from_numpy(new)))
-    _must(np.abs(tensors - chance).max() < 1e-9, "purity: tensors and arrays give different probabilities")
+    must(np.abs(tensors - chance).max() < 1e-9, "purity: tensors and arrays give different probabilities")
     single = np.concatenate([np.asarray(calibration.probabilities(new[at : at + 1])) for at in range(20)])
-    _must(np.allclose(single, chance[:20]), "purity: a batch gives other probabilities than its rows")
-    _must(bool((chance >= 0).all() and (chance <= 1).all()), "monotone: probabilities leave 0 to 1")
-    _must(bool((np.diff(chance[np.argsort(new)]) >= -1e-12).all()), "monotone: probabilities fall where scores rise")
+    must(np.allclose(single, chance[:20]), "purity: a batch gives other probabilities than its rows")
+    must(bool((chance >= 0).all() and (chance <= 1).all()), "monotone: probabilities leave 0 to 1")
+    must(bool((np.diff(chance[np.argsort(new)]) >= -1e-12).all()), "monotone: probabilities fall where scores rise")
     off = float(np.abs(chance - truth).mean())
-    _must(off < 0.05, f"planted truth: probabilities are off by {off:.3f} on average")
+    must(off < 0.05, f"planted truth: probabilities are off by {off:.3f} on average")
     gained = _log_loss(truth, answers) - _log_loss(chance, answers)
-    _must(gained < 0.01, f"planted truth: it beats the true probabilities by {gained:.3f} nats; does it see the test labels?")
+    must(gained < 0.01, f"planted truth: it beats the true probabilities by {gained:.3f} nats; does it see the test labels?")
     shuffled = np.asarray(fit(scores, np.random.default_rng(3).permutation(codes)).probabilities(new))
     off = float(np.abs(shuffled - codes.mean()).mean())
-    _must(off < 0.05, f"chance: with shuffled labels probabilities are {off:.3f} from the base rate on average")
+    must(off < 0.05, f"chance: with shuffled labels probabilities are {off:.3f} from the base rate on average")
     backwards = float(np.ptp(np.asarray(fit(-scores, codes).probabilities(new))))
-    _must(backwards < 0.05, f"chance: scores that run backwards still move the probabilities by {backwards:.3f}")
+    must(backwards < 0.05, f"chance: scores that run backwards still move the probabilities by {backwards:.3f}")
     lost = scores.copy()
     lost[7] = np.nan
-    with _refused("edges: NaN in the scores is accepted", InputError, says="row 7"):
+    with refused("edges: NaN in the scores is accepted", InputError, says="row 7"):
         fit(lost, codes)
-    with _refused("edges: NaN is given a probability", InputError, says="row 7"):
+    with refused("edges: NaN is given a probability", InputError, says="row 7"):
         calibration.probabilities(lost)
-    with _refused("edges: one class only is accepted", InputError, says="class"):
+    with refused("edges: one class only is accepted", InputError, says="class"):
         fit(scores, np.zeros_like(codes))
-    with _refused("edges: scores that are all equal are accepted", InputError, says="equal"):
+    with refused("edges: scores that are all equal are accepted", InputError, says="equal"):
         fit(np.ones_like(scores), codes)
 
 
@@ -116,14 +116,14 @@ def check_threshold(fit: ThresholdFitter, *, draws: int = 1000) -> None:
     """
     rng = np.random.default_rng(0)
     scores = rng.normal(size=500)
-    with _untouched("threshold", scores):
+    with untouched("fitting a threshold", scores):
         made = fit(scores, fpr=0.05, confidence=0.9)
     for kind, again in (("again", scores), ("in another order", scores[rng.permutation(500)]), ("as a tensor", torch.from_numpy(scores))):
-        _must(fit(again, fpr=0.05, confidence=0.9).threshold == made.threshold, f"purity: the same scores {kind} give another threshold")
+        must(fit(again, fpr=0.05, confidence=0.9).threshold == made.threshold, f"purity: the same scores {kind} give another threshold")
     by_rate = [fit(scores, fpr=rate, confidence=0.9).threshold for rate in (0.02, 0.05, 0.1, 0.2)]
-    _must(by_rate == sorted(by_rate, reverse=True), f"monotone: a larger rate raises the threshold: {by_rate}")
+    must(by_rate == sorted(by_rate, reverse=True), f"monotone: a larger rate raises the threshold: {by_rate}")
     by_confidence = [fit(scores, fpr=0.05, confidence=level).threshold for level in (0.5, 0.8, 0.95, 0.99)]
-    _must(by_confidence == sorted(by_confidence), f"monotone: a smaller confidence raises the threshold: {by_confidence}")
+    must(by_confidence == sorted(by_confidence), f"monotone: a smaller confidence raises the threshold: {by_confidence}")
     allowed = 0.1 + 3 * np.sqrt(0.1 * 0.9 / draws)
     copies = np.repeat(np.arange(100), 3)
     sets = {
@@ -136,18 +136,18 @@ def check_threshold(fit: ThresholdFitter, *, draws: int = 1000) -> None:
         rates = tail(np.array([each.threshold for each in found]))
         bounds = np.array([each.bound for each in found])
         broken, overrun = float((rates > 0.05).mean()), float((rates > bounds).mean())
-        _must(broken <= allowed, f"promise: with {name} the rate is broken in {broken:.3f} of draws, 0.1 was allowed")
-        _must(overrun <= allowed, f"promise: with {name} the bound is broken in {overrun:.3f} of draws, 0.1 was allowed")
-        _must(bool((bounds <= 0.05).all()), f"promise: with {name} a bound of {bounds.max():.3f} is above the target of 0.05")
+        must(broken <= allowed, f"promise: with {name} the rate is broken in {broken:.3f} of draws, 0.1 was allowed")
+        must(overrun <= allowed, f"promise: with {name} the bound is broken in {overrun:.3f} of draws, 0.1 was allowed")
+        must(bool((bounds <= 0.05).all()), f"promise: with {name} a bound of {bounds.max():.3f} is above the target of 0.05")
     lost = scores.copy()
     lost[7] = np.nan
-    with _refused("edges: NaN is accepted", InputError, says="row 7"):
+    with refused("edges: NaN is accepted", InputError, says="row 7"):
         fit(lost, fpr=0.05, confidence=0.9)
-    with _refused("edges: too few negatives are accepted", SampleSizeError, says="299"):
+    with refused("edges: too few negatives are accepted", SampleSizeError, says="299"):
         fit(np.arange(298.0), fpr=0.01, confidence=0.95)
-    with _refused("edges: too few groups are accepted", SampleSizeError, says="299"):
+    with refused("edges: too few groups are accepted", SampleSizeError, says="299"):
         fit(np.arange(400.0), fpr=0.01, confidence=0.95, groups=np.arange(400) // 2)
-    _must(fit(np.ones(400), fpr=0.05, confidence=0.9).threshold >= 1.0, "edges: scores that are all equal fire")
+    must(fit(np.ones(400), fpr=0.05, confidence=0.9).threshold >= 1.0, "edges: scores that are all equal fire")
 
 
 def _overconfident(n: int, *, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -160,31 +160,3 @@ def _overconfident(n: int, *, seed: int) -> tuple[np.ndarray, np.ndarray, np.nda
 def _log_loss(chance: np.ndarray, codes: np.ndarray) -> float:
     own = np.clip(np.where(codes == 1, chance, 1 - chance), 1e-12, 1)
     return float(-np.log(own).mean())
-
-
-@contextmanager
-def _untouched(what: str, *arrays: np.ndarray) -> Iterator[None]:
-    copies = [array.copy() for array in arrays]
-    state, old_state = torch.get_rng_state(), np.random.get_state()  # noqa: NPY002 - it must be left alone, so it is looked at
-    yield
-    _must(all(np.array_equal(a, b) for a, b in zip(arrays, copies, strict=True)), f"purity: fitting a {what} changed its input")
-    _must(torch.equal(state, torch.get_rng_state()), "purity: torch's random state was touched")
-    now = np.random.get_state()  # noqa: NPY002
-    _must(all(np.array_equal(a, b) for a, b in zip(old_state, now, strict=True)), "purity: numpy's random state was touched")
-
-
-def _must(holds: Any, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)
-
-
-@contextmanager
-def _refused(message: str, kind: type[Exception], *, says: str) -> Iterator[None]:
-    try:
-        yield
-    except kind as error:
-        _must(says in str(error), f"{message.split(':', maxsplit=1)[0]}: the error does not say {says!r}: {error}")
-    except Exception as error:
-        raise AssertionError(f"{message}, or fails with {type(error).__name__} instead of {kind.__name__}: {error}") from error
-    else:
-        raise AssertionError(message)

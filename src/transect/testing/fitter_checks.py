@@ -5,8 +5,7 @@ import importlib
 import inspect
 import pkgutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from transect.errors import InputError, MismatchError
 from transect.linear import Readout
 from transect.probes import Fitter
 from transect.probes.naive import Naive
+from transect.testing._assertions import must, refused
 
 Twin = Callable[[np.ndarray, np.ndarray], Naive]
 
@@ -92,29 +92,29 @@ def check_readout(readout: Readout) -> None:
     x = torch.randn(6, readout.width, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     before = x.clone()
     scores = readout.scores(x)
-    _must(torch.equal(x, before), "readout: scoring changed its input")
-    _must(scores.isfinite().all(), "readout: scores of finite rows are not finite")
+    must(torch.equal(x, before), "readout: scoring changed its input")
+    must(scores.isfinite().all(), "readout: scores of finite rows are not finite")
     rows = torch.stack([readout.scores(row) for row in x])
-    _must(torch.allclose(rows, scores, rtol=1e-6, atol=1e-9), "readout: a batch scores differently from its rows")
+    must(torch.allclose(rows, scores, rtol=1e-6, atol=1e-9), "readout: a batch scores differently from its rows")
     middle = readout.scores(0.3 * x[:3] + 0.7 * x[3:])
-    _must(torch.allclose(middle, 0.3 * scores[:3] + 0.7 * scores[3:], rtol=1e-5, atol=1e-6), "readout: scores are not affine in the rows")
-    _must(len(readout.predict(x)) == len(x), "readout: not one prediction per row")
+    must(torch.allclose(middle, 0.3 * scores[:3] + 0.7 * scores[3:], rtol=1e-5, atol=1e-6), "readout: scores are not affine in the rows")
+    must(len(readout.predict(x)) == len(x), "readout: not one prediction per row")
     if readout.link != "identity":
         chance = readout.probabilities(x)
-        _must(torch.allclose(chance.sum(-1), torch.ones(6, dtype=chance.dtype)), "readout: probabilities do not sum to one")
+        must(torch.allclose(chance.sum(-1), torch.ones(6, dtype=chance.dtype)), "readout: probabilities do not sum to one")
         best = [readout.classes[index] for index in chance.argmax(-1).tolist()] if readout.classes else []
-        _must(best == readout.predict(x), "readout: the most probable class is not the predicted one")
+        must(best == readout.predict(x), "readout: the most probable class is not the predicted one")
     try:
         readout.bias = readout.bias  # type: ignore[misc]
     except dataclasses.FrozenInstanceError:
         pass
     else:
         raise AssertionError("readout: it is not frozen")
-    with _refused("readout: it scores rows of another width", MismatchError):
+    with refused("readout: it scores rows of another width", MismatchError):
         readout.scores(x.new_zeros(2, readout.width + 1))
     with tempfile.TemporaryDirectory() as folder:
         readout.save(Path(folder) / "readout.safetensors")
-        _must(Readout.load(Path(folder) / "readout.safetensors").equals(readout), "readout: a saved one loads back different")
+        must(Readout.load(Path(folder) / "readout.safetensors").equals(readout), "readout: a saved one loads back different")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -149,7 +149,7 @@ class _Check:
 
     def near(self, one: np.ndarray, other: np.ndarray, clause: str) -> None:
         off = np.abs(one - other).max() / max(np.abs(other).max(), 1e-300)
-        _must(off <= self.rtol, f"{clause} (scores differ by {off:.1e} relative)")
+        must(off <= self.rtol, f"{clause} (scores differ by {off:.1e} relative)")
 
     def purity(self) -> None:
         x, y = self.data()
@@ -160,23 +160,23 @@ class _Check:
         state, old_state = torch.get_rng_state(), np.random.get_state()  # noqa: NPY002 - it must be left alone, so it is looked at
         modes = torch.is_grad_enabled(), torch.get_default_dtype()
         returned = fitter.fit(x, y, weight)
-        _must(returned is fitter, "purity: fit does not return the fitter")
+        must(returned is fitter, "purity: fit does not return the fitter")
         fitter.predict(x)
         for name, part, copy in zip(("X", "y", "sample_weight"), (x, y, weight), copies, strict=True):
-            _must(np.array_equal(part, copy), f"purity: fitting changed {name}")
-        _must(fitter.get_params() == settings, "purity: fitting changed the settings")
-        _must(torch.equal(state, torch.get_rng_state()), "purity: torch's random state was touched")
+            must(np.array_equal(part, copy), f"purity: fitting changed {name}")
+        must(fitter.get_params() == settings, "purity: fitting changed the settings")
+        must(torch.equal(state, torch.get_rng_state()), "purity: torch's random state was touched")
         now = np.random.get_state()  # noqa: NPY002
-        _must(all(np.array_equal(a, b) for a, b in zip(old_state, now, strict=True)), "purity: numpy's random state was touched")
-        _must(modes == (torch.is_grad_enabled(), torch.get_default_dtype()), "purity: gradient mode or default dtype was changed")
+        must(all(np.array_equal(a, b) for a, b in zip(old_state, now, strict=True)), "purity: numpy's random state was touched")
+        must(modes == (torch.is_grad_enabled(), torch.get_default_dtype()), "purity: gradient mode or default dtype was changed")
 
     def repeats(self) -> None:
         x, y = self.data()
         once, fitter = self.fit(x, y), self.fresh()
         fitter.fit(*self.data(seed=1, d=4))
         twice = fitter.fit(x, y)
-        _must(torch.equal(once.readout_.weight, twice.readout_.weight), "purity: fitting again gives other numbers")
-        _must(torch.equal(once.readout_.bias, twice.readout_.bias), "purity: fitting again gives another bias")
+        must(torch.equal(once.readout_.weight, twice.readout_.weight), "purity: fitting again gives other numbers")
+        must(torch.equal(once.readout_.bias, twice.readout_.bias), "purity: fitting again gives another bias")
 
     def order_and_weights(self) -> None:
         x, y = self.data()
@@ -194,8 +194,8 @@ class _Check:
         for dtype in (torch.float64, torch.float32, torch.bfloat16):
             fitted = self.fit(torch.from_numpy(x).to(dtype), torch.from_numpy(y))
             kept = torch.promote_types(dtype, torch.float32)
-            _must(fitted.readout_.weight.dtype == kept, f"edges: rows in {dtype} give weights in {fitted.readout_.weight.dtype}")
-            _must(isinstance(fitted.predict(torch.from_numpy(x).to(dtype)), torch.Tensor), "edges: tensors in, but no tensor out")
+            must(fitted.readout_.weight.dtype == kept, f"edges: rows in {dtype} give weights in {fitted.readout_.weight.dtype}")
+            must(isinstance(fitted.predict(torch.from_numpy(x).to(dtype)), torch.Tensor), "edges: tensors in, but no tensor out")
 
     def twin(self, twin: Twin) -> None:
         x, y = self.data()
@@ -207,11 +207,11 @@ class _Check:
         fitted = self.fit(x, y)
         weight = fitted.readout_.weight[0].double()
         cosine = float(weight[0] / weight.norm())
-        _must(cosine > 0.9, f"planted truth: the planted direction is not found (cosine {cosine:.2f})")
+        must(cosine > 0.9, f"planted truth: the planted direction is not found (cosine {cosine:.2f})")
         new, truth = self.data(n=2000, seed=2)
         found, oracle = _rank(self.scores(fitted, new), truth), _rank(new[:, 0], truth)
-        _must(found > oracle - 0.05, f"planted truth: rank agreement {found:.3f}, the oracle has {oracle:.3f}")
-        _must(found < oracle + 0.01, f"planted truth: it beats the oracle, {found:.3f} against {oracle:.3f}; does it see the test labels?")
+        must(found > oracle - 0.05, f"planted truth: rank agreement {found:.3f}, the oracle has {oracle:.3f}")
+        must(found < oracle + 0.01, f"planted truth: it beats the oracle, {found:.3f} against {oracle:.3f}; does it see the test labels?")
 
     def chance(self) -> None:
         x, y = self.data(n=200)
@@ -220,7 +220,7 @@ class _Check:
         found = [_rank(self.scores(self.fit(x, rng.permutation(y)), new), rng.permutation(truth)) for _ in range(8)]
         bound = 4 * 0.5 * np.sqrt(4 / (3 * len(new) * len(found)))  # four standard errors of the mean of so many rankings
         off = float(np.mean(found) - 0.5)
-        _must(abs(off) < bound, f"planted truth: shuffled labels are ranked at {off + 0.5:.3f}, chance is 0.5 +- {bound:.3f}")
+        must(abs(off) < bound, f"planted truth: shuffled labels are ranked at {off + 0.5:.3f}, chance is 0.5 +- {bound:.3f}")
 
     def algebra(self, *, rotates: bool) -> None:
         x, y = self.data()
@@ -237,22 +237,22 @@ class _Check:
             bad = x.copy()
             bad[7, 2] = value
             for rows in (bad, torch.from_numpy(bad)):
-                with _refused(f"edges: {name} in X is accepted", InputError, says="row 7"):
+                with refused(f"edges: {name} in X is accepted", InputError, says="row 7"):
                     self.fit(rows, y)
-        with _refused("edges: no rows are accepted", InputError):
+        with refused("edges: no rows are accepted", InputError):
             self.fit(x[:0], y[:0])
-        with _refused("edges: one row too few in y is accepted", InputError):
+        with refused("edges: one row too few in y is accepted", InputError):
             self.fit(x, y[1:])
         lost = y.astype(float)
         lost[5] = np.nan
-        with _refused("edges: NaN in y is accepted", InputError, says="row 5"):
+        with refused("edges: NaN in y is accepted", InputError, says="row 5"):
             self.fit(x, lost)
         if not self.numbers:
-            with _refused("edges: one class only is accepted", InputError, says="class"):
+            with refused("edges: one class only is accepted", InputError, says="class"):
                 self.fit(x, np.zeros(len(x), dtype=int))
         fitted = self.fit(x, y)
         for rows in (x[:, 1:], torch.from_numpy(x[:, 1:])):
-            with _refused("edges: rows of another width are predicted", InputError):
+            with refused("edges: rows of another width are predicted", InputError):
                 fitted.predict(rows)
 
     def odd_data(self) -> None:
@@ -260,7 +260,7 @@ class _Check:
             x, y = self.data()
             x, y = change(x, y)
             fitted = self.fit(x, y)
-            _must(np.isfinite(self.scores(fitted, x)).all(), f"edges: {name}: scores are not finite")
+            must(np.isfinite(self.scores(fitted, x)).all(), f"edges: {name}: scores are not finite")
 
 
 def _constant(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -291,20 +291,3 @@ def _rank(scores: np.ndarray, truth: np.ndarray) -> float:
     order = scores.argsort().argsort() + 1
     positives = int(high.sum())
     return float((order[high].sum() - positives * (positives + 1) / 2) / (positives * (len(high) - positives)))
-
-
-def _must(holds: Any, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)
-
-
-@contextmanager
-def _refused(message: str, kind: type[Exception], *, says: str = "") -> Iterator[None]:
-    try:
-        yield
-    except kind as error:
-        _must(says in str(error), f"{message.split(':', maxsplit=1)[0]}: the error does not say {says!r}: {error}")
-    except Exception as error:
-        raise AssertionError(f"{message}, or fails with {type(error).__name__} instead of {kind.__name__}: {error}") from error
-    else:
-        raise AssertionError(message)

@@ -9,6 +9,7 @@ import torch
 from torch.autograd.gradcheck import GradcheckError
 
 from transect.mixers.algebra import Form
+from transect.testing._assertions import must
 from transect.testing.mixer_inputs import Mixer, mixer_inputs
 
 _FAST = tuple(form for form in get_args(Form) if form not in {"auto", "naive"})
@@ -86,12 +87,12 @@ class _Check:
         return torch.randn(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
 
     def near(self, one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], bound: float, clause: str) -> None:
-        _must(one.keys() == other.keys(), f"{clause}: there are {sorted(one)} and {sorted(other)}")
+        must(one.keys() == other.keys(), f"{clause}: there are {sorted(one)} and {sorted(other)}")
         for name, value in one.items():
-            _must(value.shape == other[name].shape, f"{clause}: {name} has shape {list(value.shape)}, not {list(other[name].shape)}")
+            must(value.shape == other[name].shape, f"{clause}: {name} has shape {list(value.shape)}, not {list(other[name].shape)}")
             if value.numel():
                 off = float((value.double() - other[name]).abs().max() / other[name].abs().max().clamp_min(1e-30))
-                _must(off <= bound, f"{clause}: {name} is off by {off:.1e} of the largest, allowed {bound:.0e}")
+                must(off <= bound, f"{clause}: {name} is off by {off:.1e} of the largest, allowed {bound:.0e}")
 
     def twin(self) -> None:
         for tokens in (1, 2, 21):
@@ -126,7 +127,7 @@ class _Check:
             exact = {name: value.double() if _real(value) else value for name, value in rounded.items()}
             truth = self.everything(exact, initial_state=state.to(dtype).double(), form="naive")
             for value in truth.values():
-                _must(value.isfinite().all(), f"{clause}: the definition itself is not finite")
+                must(value.isfinite().all(), f"{clause}: the definition itself is not finite")
             for form in _FAST:
                 for size in (4, 64) if form == "chunk" else (64,):
                     found = self.everything(rounded, initial_state=state.to(dtype), form=form, chunk_size=size)
@@ -151,9 +152,9 @@ class _Check:
                     whole = name.rsplit(maxsplit=1)[-1] not in (*_PER_TOKEN, "o")
                     places = cut * (rank if name.rsplit(maxsplit=1)[-1] in {"k", "v", "beta"} else 1)
                     same = torch.equal(one[name], two[name]) if whole else torch.equal(one[name][:, :places], two[name][:, :places])
-                    _must(same, f"causal, {form}, {dtype}: {name} before token {cut} depends on later tokens")
+                    must(same, f"causal, {form}, {dtype}: {name} before token {cut} depends on later tokens")
                     if not whole and name != "o":
-                        _must(not one[name][:, places:].any(), f"causal, {form}: {name} after token {cut} is not zero")
+                        must(not one[name][:, places:].any(), f"causal, {form}: {name} after token {cut} is not zero")
 
     def split(self, form: str) -> None:
         given = mixer_inputs(self.op, tokens=13)
@@ -169,7 +170,7 @@ class _Check:
         given, bounds = mixer_inputs(self.op, batch=1, tokens=17), [0, 1, 1, 10, 17]
         states = self.state(given, len(bounds) - 1)
         found = self.everything(given, initial_state=states, cu_seqlens=torch.tensor(bounds), form=form, chunk_size=4)
-        _must(self.run(given, cu_seqlens=bounds)[1].shape == states.shape, "packed: not one final state per sequence")
+        must(self.run(given, cu_seqlens=bounds)[1].shape == states.shape, "packed: not one final state per sequence")
         apart = [
             self.run(_tokens(given, start, end), initial_state=states[i : i + 1], form=form, chunk_size=4)
             for i, (start, end) in enumerate(pairwise(bounds))
@@ -194,8 +195,8 @@ class _Check:
                 each = rank if last in {"k", "v", "beta"} else 1
                 for start, end in ((0, 6), (13, 17)):
                     same = torch.equal(found[part][:, start * each : end * each], clean[part][:, start * each : end * each])
-                    _must(same, f"packed, {form}: NaN in {name} of one sequence changes {part} of another")
-            _must(found["o"][:, 8:13].isnan().any(), f"packed, {form}: NaN in {name} is not seen in its own sequence")
+                    must(same, f"packed, {form}: NaN in {name} of one sequence changes {part} of another")
+            must(found["o"][:, 8:13].isnan().any(), f"packed, {form}: NaN in {name} is not seen in its own sequence")
 
     def precision(self) -> None:
         given = mixer_inputs(self.op, tokens=13)
@@ -205,12 +206,12 @@ class _Check:
                 wide = {name: value.float() if _real(value) else value for name, value in low.items()}
                 out, state = self.run(low, form=form)
                 truth, true_state = self.run(wide, form=form)
-                _must(out.dtype == dtype, f"precision, {form}: {dtype} in, {out.dtype} out")
-                _must(state.dtype == torch.float32, f"precision, {form}: the state of {dtype} inputs is {state.dtype}, not float32")
+                must(out.dtype == dtype, f"precision, {form}: {dtype} in, {out.dtype} out")
+                must(state.dtype == torch.float32, f"precision, {form}: the state of {dtype} inputs is {state.dtype}, not float32")
                 same = torch.equal(out, truth.to(dtype)) and torch.equal(state, true_state)
-                _must(same, f"precision, {form}: {dtype} inputs are not computed in float32")
+                must(same, f"precision, {form}: {dtype} inputs are not computed in float32")
             out, state = self.run(given, form=form)
-            _must(out.dtype == state.dtype == torch.float64, f"precision, {form}: float64 in, {out.dtype} and {state.dtype} out")
+            must(out.dtype == state.dtype == torch.float64, f"precision, {form}: float64 in, {out.dtype} and {state.dtype} out")
 
     def gradients(self) -> None:
         given = mixer_inputs(self.op, batch=1, tokens=5)
@@ -238,16 +239,16 @@ class _Check:
             kept, random = state.clone(), torch.get_rng_state()
             out, final = self.run(given, initial_state=state, form=form, chunk_size=4)
             self.everything(given, initial_state=state, form=form, chunk_size=4)
-            _must(torch.equal(kept, state), f"purity, {form}: the initial state was changed")
-            _must(torch.equal(random, torch.get_rng_state()), f"purity, {form}: torch's random state was touched")
+            must(torch.equal(kept, state), f"purity, {form}: the initial state was changed")
+            must(torch.equal(random, torch.get_rng_state()), f"purity, {form}: torch's random state was touched")
             for name, value in copies.items():
-                _must(torch.equal(value, given[name]), f"purity, {form}: {name} was changed")
+                must(torch.equal(value, given[name]), f"purity, {form}: {name} was changed")
             wanted = self.everything(given, initial_state=state, form=form, chunk_size=4)
             same = torch.equal(wanted["o"], out) and torch.equal(wanted["the final state"], final)
-            _must(same, f"purity, {form}: other bits when gradients are wanted")
-            _must(self.op(**given, form=form)[1] is None, f"purity, {form}: a final state that nobody asked for")
+            must(same, f"purity, {form}: other bits when gradients are wanted")
+            must(self.op(**given, form=form)[1] is None, f"purity, {form}: a final state that nobody asked for")
         empty, final = self.run(_tokens(given, 0, 0), initial_state=state)
-        _must(empty.shape[1] == 0 and torch.equal(final, state), "edges: without tokens, the final state is not the initial one")
+        must(empty.shape[1] == 0 and torch.equal(final, state), "edges: without tokens, the final state is not the initial one")
 
 
 def _real(value: Any) -> bool:
@@ -266,8 +267,3 @@ def _tokens(given: dict[str, Any], start: int, end: int) -> dict[str, Any]:
 def _places(name: str, start: int, end: int, rank: int) -> Iterator[int]:
     each = rank if name in {"k", "v", "beta"} else 1
     return iter((start * each, end * each))
-
-
-def _must(holds: Any, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)

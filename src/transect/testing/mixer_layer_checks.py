@@ -12,6 +12,7 @@ import torch
 import transect
 from transect.errors import InputError, MismatchError
 from transect.mixers.layers import Inside, MixerCache, SequenceLayer
+from transect.testing._assertions import must
 
 _TOKENS = 13
 
@@ -82,9 +83,9 @@ class _Check:
         return y
 
     def near(self, one: torch.Tensor, other: torch.Tensor, clause: str, bound: float = 1e-12) -> None:
-        _must(one.shape == other.shape, f"{clause}: shapes {list(one.shape)} and {list(other.shape)}")
+        must(one.shape == other.shape, f"{clause}: shapes {list(one.shape)} and {list(other.shape)}")
         off = float((one.double() - other.double()).abs().max() / other.double().abs().max().clamp_min(1e-30)) if one.numel() else 0.0
-        _must(off <= bound, f"{clause}: off by {off:.1e} of the largest, allowed {bound:.0e}")
+        must(off <= bound, f"{clause}: off by {off:.1e} of the largest, allowed {bound:.0e}")
 
     def grads(self, layer: SequenceLayer, x: torch.Tensor, form: str, until: int | None = None) -> dict[str, torch.Tensor]:
         leaf = x.clone().requires_grad_()
@@ -92,7 +93,7 @@ class _Check:
         weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64).to(y.dtype)
         named = {"x": leaf, **dict(layer.named_parameters())}
         found = torch.autograd.grad((y * weight)[:, :until].sum(), list(named.values()), allow_unused=True)
-        _must(all(grad is not None for grad in found), "twin: a parameter has no gradient")
+        must(all(grad is not None for grad in found), "twin: a parameter has no gradient")
         return {"y": y.detach(), **{f"the gradient of {name}": grad for name, grad in zip(named, found, strict=True)}}
 
     def twin(self) -> None:
@@ -105,16 +106,16 @@ class _Check:
             for form in sorted(set(self.layer.forms) - {"auto", "naive"}):
                 for name, value in self.grads(layer, x.to(dtype), form).items():
                     self.near(value, truth[name], f"twin, {form}, {dtype}: {name}", bound)
-        _must(self.run(x[:, :0]).shape == (2, 0, self.layer.hidden_size), "twin: no tokens do not give no outputs")
+        must(self.run(x[:, :0]).shape == (2, 0, self.layer.hidden_size), "twin: no tokens do not give no outputs")
 
     def causal(self) -> None:
         x = self.x()
         for form in sorted(set(self.layer.forms) & {"auto", "recurrent"}):
             changed = torch.cat([x[:, :7], 3 * self.x(seed=1)[:, 7:]], 1)
             one, two = (self.grads(self.layer, part, form, until=7) for part in (x, changed))
-            _must(torch.equal(one["y"][:, :7], two["y"][:, :7]), f"causal, {form}: outputs depend on later tokens")
+            must(torch.equal(one["y"][:, :7], two["y"][:, :7]), f"causal, {form}: outputs depend on later tokens")
             same = torch.equal(one["the gradient of x"][:, :7], two["the gradient of x"][:, :7])
-            _must(same and not one["the gradient of x"][:, 7:].any(), f"causal, {form}: gradients depend on later tokens")
+            must(same and not one["the gradient of x"][:, 7:].any(), f"causal, {form}: gradients depend on later tokens")
 
     def cut(self) -> None:
         x = self.x()
@@ -134,7 +135,7 @@ class _Check:
             y = self.run(given, attention_mask=masks)
             for row, mask, one, side in zip(y, masks, alone, ("left", "right", "inside"), strict=True):
                 self.near(row[mask.bool()][None], one, f"padded {side}: not what the row gives alone")
-                _must(not row[~mask.bool()].any(), f"padded {side}: the output there is not zero")
+                must(not row[~mask.bool()].any(), f"padded {side}: the output there is not zero")
         bounds = [0, 1, 1, 8, _TOKENS]
         packed = self.run(x[:1], cu_seqlens=bounds)
         self.near(
@@ -144,10 +145,10 @@ class _Check:
         bad[:, 4] = torch.nan
         found = self.run(bad, cu_seqlens=bounds)
         same = torch.equal(found[:, :1], packed[:, :1]) and torch.equal(found[:, 8:], packed[:, 8:])
-        _must(same, "packed: NaN in one sequence changes another")
+        must(same, "packed: NaN in one sequence changes another")
         cache = MixerCache()
         first = self.run(x, attention_mask=masks, cache=cache)
-        _must(torch.equal(first, y.nan_to_num()) or first.isfinite().all(), "padded: a cache changes the outputs")
+        must(torch.equal(first, y.nan_to_num()) or first.isfinite().all(), "padded: a cache changes the outputs")
         later = self.run(self.x(rows=3, seed=2), cache=cache)
         for i, mask in enumerate(masks):
             both = torch.cat([x[i][mask.bool()], self.x(rows=3, seed=2)[i]])[None]
@@ -160,7 +161,7 @@ class _Check:
         kept = cache.snapshot()
         first = self.run(more, cache=cache)
         cache.restore(kept)
-        _must(torch.equal(self.run(more, cache=cache), first), "cache: a restored snapshot does not give the same")
+        must(torch.equal(self.run(more, cache=cache), first), "cache: a restored snapshot does not give the same")
         cache.restore(kept)
         cache.reorder(torch.tensor([1, 0]))
         self.near(self.run(more.flip(0), cache=cache), first.flip(0), "cache: reordered rows do not give the reordered outputs")
@@ -185,24 +186,19 @@ class _Check:
             y, inside = self.layer(x, return_inside=True)
             if not isinstance(inside, Inside):
                 raise AssertionError("inside: asked for, and not given")
-            _must(torch.equal(y, self.run(x)), "inside: looking changes the output")
+            must(torch.equal(y, self.run(x)), "inside: looking changes the output")
             matrix = inside.effective_matrix()
             self.near(
                 (matrix @ inside.inputs["v"].transpose(1, 2)).transpose(1, 2), inside.o, "inside: the matrix does not make the outputs"
             )
-            _must(not matrix[:, :, 0, matrix.shape[3] // _TOKENS :].any(), "inside: the matrix is not causal")
+            must(not matrix[:, :, 0, matrix.shape[3] // _TOKENS :].any(), "inside: the matrix is not causal")
             if inside.final_state is None:
                 return
             states = inside.states()
-            _must(len(states) == _TOKENS, "inside: not one state for each token")
+            must(len(states) == _TOKENS, "inside: not one state for each token")
             self.near(states[-1], inside.final_state, "inside: the last state is not the final one")
 
     def low_precision(self) -> None:
         for dtype in (torch.bfloat16, torch.float16):
             y = copy.deepcopy(self.layer).to(dtype)(self.x().to(dtype))
-            _must(isinstance(y, torch.Tensor) and y.dtype == dtype and y.isfinite().all(), f"precision: {dtype} weights do not work")
-
-
-def _must(holds: Any, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)
+            must(isinstance(y, torch.Tensor) and y.dtype == dtype and y.isfinite().all(), f"precision: {dtype} weights do not work")

@@ -3,12 +3,12 @@
 import dataclasses
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from transect.errors import MismatchError
 from transect.linear import Subspace
+from transect.testing._assertions import must
 
 
 def check_subspace(subspace: Subspace, *, atol: float = 1e-5) -> None:
@@ -34,18 +34,18 @@ def check_subspace(subspace: Subspace, *, atol: float = 1e-5) -> None:
     x = torch.randn(6, subspace.width, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype)
     before = x.clone()
     inside, outside = subspace.project(x), subspace.remove(x)
-    _must(torch.equal(x, before), "subspace: projecting changed its input")
+    must(torch.equal(x, before), "subspace: projecting changed its input")
     _near(subspace.basis @ subspace.basis.T, torch.eye(subspace.rank, dtype=dtype), atol, "the basis is not orthonormal")
     _near(inside + outside, x, atol, "the two parts do not add up to the whole")
     _near(subspace.project(inside), inside, atol, "projecting twice is not projecting once")
     _near(subspace.coordinates(outside), torch.zeros(6, subspace.rank, dtype=dtype), atol, "something is left after removing it")
     _near(torch.stack([subspace.project(row) for row in x]), inside, atol, "a batch is projected differently from its rows")
     rest = subspace.complement()
-    _must(rest.rank == subspace.width - subspace.rank, "subspace: the complement has another rank than d - k")
+    must(rest.rank == subspace.width - subspace.rank, "subspace: the complement has another rank than d - k")
     _near(rest.project(x), outside, atol, "the complement is not what is left")
     _near(subspace.angles(subspace), torch.zeros(subspace.rank), atol, "its angles with itself are not 0")
     if 0 < subspace.rank < subspace.width:
-        _must(bool((subspace.angles(rest) > torch.pi / 2 - atol).all()), "subspace: the complement is not at 90 degrees")
+        must(bool((subspace.angles(rest) > torch.pi / 2 - atol).all()), "subspace: the complement is not at 90 degrees")
     try:
         subspace.basis = subspace.basis  # type: ignore[misc]
     except dataclasses.FrozenInstanceError:
@@ -60,14 +60,9 @@ def check_subspace(subspace: Subspace, *, atol: float = 1e-5) -> None:
         raise AssertionError("subspace: it projects rows of another width")
     with tempfile.TemporaryDirectory() as folder:
         subspace.save(Path(folder) / "subspace.safetensors")
-        _must(Subspace.load(Path(folder) / "subspace.safetensors").equals(subspace), "subspace: a saved one loads back different")
+        must(Subspace.load(Path(folder) / "subspace.safetensors").equals(subspace), "subspace: a saved one loads back different")
 
 
 def _near(one: torch.Tensor, other: torch.Tensor, atol: float, clause: str) -> None:
     off = float((one.double() - other.double()).abs().max()) if one.numel() else 0.0
-    _must(one.shape == other.shape and off <= atol, f"subspace: {clause} (off by {off:.1e})")
-
-
-def _must(holds: Any, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)
+    must(one.shape == other.shape and off <= atol, f"subspace: {clause} (off by {off:.1e})")
