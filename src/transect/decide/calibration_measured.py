@@ -9,7 +9,7 @@ from scipy import special, stats
 from transect.decide.calibration import Calibration
 from transect.errors import InputError
 from transect.measure import Estimate, Statistic, difference, interval, mean_statistic
-from transect.measure._inputs import Floats, Ints, as_classes, as_floats, plain
+from transect.measure._inputs import Floats, Ints, as_classes, as_floats, check_length, plain
 
 BINS = 15
 
@@ -98,6 +98,8 @@ def measure_calibration(
         )
     values = as_floats(scores, name="scores", ndim=(1, 2))
     labels = as_classes(codes, n=len(values))
+    if rows is not None:  # the bootstrap sees to the groups
+        check_length(plain(rows), n=len(values), name="rows")
     before = special.expit(values) if values.ndim == 1 else special.softmax(values, axis=1)
     after = calibration.probabilities(values)
     if labels.max() >= calibration.k:

@@ -13,7 +13,6 @@ the predictor and its inputs; how confidences are combined is a setting here.
 """
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -112,7 +111,7 @@ def ensemble(probabilities: Any, confidences: Any, *, weighting: Weighting = "vo
         ([0], [1])
     """
     shares = _as_shares(probabilities)
-    trust = as_floats(confidences, name="confidences", ndim=(2,))
+    trust = _by_model(confidences, "confidences", ndim=1)
     if trust.shape != shares.shape[:2] or (trust < 0).any():
         raise InputError(f"confidences must be [m, n] = {list(shares.shape[:2])} and at least 0, got shape {list(trust.shape)}.")
     if weighting not in get_args(Weighting):
@@ -180,18 +179,20 @@ def evaluate_ensemble(
 
 
 def _as_shares(probabilities: Any) -> Floats:
-    shares = as_floats(np.stack([np.asarray(one) for one in _models(probabilities)]), name="probabilities", ndim=(3,))
+    shares = _by_model(probabilities, "probabilities", ndim=2)
     total = shares.sum(axis=2, keepdims=True)
     if (shares < 0).any() or not (total > 0).all():
         raise InputError("probabilities must be at least 0 and not all 0 in a row; give those of the classes, not logits.")
     return shares / total
 
 
-def _models(probabilities: Any) -> Sequence[Any]:
-    shapes = {np.shape(one) for one in probabilities}
-    if len(shapes) != 1 or len(next(iter(shapes))) != 2:
-        raise InputError(f"probabilities must be [m, n, k], alike for all models, got shapes {sorted(map(str, shapes))}.")
-    return list(probabilities)
+def _by_model(parts: Any, name: str, *, ndim: int) -> Floats:
+    """What each of m models says of n rows, ``[m, n, ...]``; an error names the model and the row."""
+    shapes = {np.shape(one) for one in parts}
+    if len(shapes) != 1 or len(next(iter(shapes))) != ndim:
+        wanted = "[m, n, k]" if ndim == 2 else "[m, n]"
+        raise InputError(f"{name} must be {wanted}, alike for all models, got shapes {sorted(map(str, shapes))}.")
+    return np.stack([as_floats(one, name=f"{name} of model {model}", ndim=(ndim,)) for model, one in enumerate(parts)])
 
 
 def _winner(tally: Floats, shares: Floats) -> Ints:

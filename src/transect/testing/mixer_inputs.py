@@ -18,8 +18,8 @@ def all_mixers() -> list[Mixer]:
     """Every public sequence op of the package, found by walking it: a function with forms that can be packed.
 
     Examples:
-        >>> [op.__name__ for op in all_mixers()][:4]
-        ['delta_product', 'delta_rule', 'gated_delta_rule', 'gla']
+        >>> {"delta_rule", "gla", "ssd"} <= {op.__name__ for op in all_mixers()}
+        True
     """
     found: set[Mixer] = set()
     for module in pkgutil.walk_packages(transect.__path__, "transect."):
