@@ -1,0 +1,75 @@
+"""A needle in a haystack: one pair among tokens that mean nothing, asked at the end, also far beyond the lengths trained on.
+
+The plain synthetic form of RULER's single-needle tasks (Hsieh et al., arXiv 2404.06654).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import torch
+
+from transect.errors import InputError
+from transect.mixers.tasks.base import IGNORE, Batch, Task
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Needle(Task):
+    """A marker, a key and a value at a random place in noise; at the end the key again, and its value is asked.
+
+    Args:
+        vocab: tokens; the first is the marker, then as many keys, values and noise.
+        length: the longest training sequence; the shortest has a quarter.
+
+    Raises:
+        InputError: too few tokens or too short.
+
+    Examples:
+        >>> batch = Needle(length=16).batch(torch.Generator().manual_seed(0), 2)
+        >>> int((batch.targets != -100).sum())
+        2
+    """
+
+    alias = "needle"
+
+    vocab: int = 61
+    length: int = 64
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.vocab < 7 or self.length < 16:
+            raise InputError(f"expected a vocab of at least 7 and a length of at least 16, got {self.vocab} and {self.length}.")
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens there are."""
+        return self.vocab
+
+    @property
+    def chance(self) -> float:
+        """One of the values."""
+        return 3 / (self.vocab - 1)
+
+    @property
+    def harder(self) -> str:
+        """The length grows."""
+        return "length"
+
+    @property
+    def tests(self) -> Mapping[int, bool]:
+        """The length, and up to sixteen times of it."""
+        return {self.length * times: times == 1 for times in (1, 2, 4, 8, 16)}
+
+    def batch(self, generator: torch.Generator, size: int, *, test: int | None = None) -> Batch:
+        """Sequences of one length."""
+        length = int(torch.randint(self.length // 4, self.length + 1, (1,), generator=generator)) if test is None else test
+        third = (self.vocab - 1) // 3
+        keys, values = (torch.randint(1 + at * third, 1 + (at + 1) * third, (size,), generator=generator) for at in (0, 1))
+        ids = torch.randint(1 + 2 * third, 1 + 3 * third, (size, length), generator=generator)
+        places = torch.randint(0, length - 4, (size,), generator=generator)
+        ids.scatter_(1, places[:, None] + torch.arange(3), torch.stack([torch.zeros_like(keys), keys, values], 1))
+        ids[:, -1] = keys
+        targets = torch.full_like(ids, IGNORE)
+        targets[:, -1] = values
+        return Batch(ids=ids, targets=targets)

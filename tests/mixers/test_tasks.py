@@ -1,0 +1,94 @@
+"""The tasks ask what they say, from the generator alone, and the answer is in the sequence."""
+
+import inspect
+
+import pytest
+import torch
+
+from transect.errors import InputError
+from transect.mixers import tasks
+from transect.mixers.tasks.base import IGNORE
+
+TASKS = [tasks.Recall(), tasks.Capacity(), tasks.Needle(), tasks.Parity(), tasks.ModularSum(), tasks.S3(), tasks.A5(), tasks.S5()]
+TASKS.append(tasks.Text(data=bytes(range(256)) * 60))
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.alias)
+def test_contract(task):
+    before = torch.get_rng_state()
+    for test in (None, *task.tests):
+        one, two = (task.batch(torch.Generator().manual_seed(3), 4, test=test) for _ in range(2))
+        other = task.batch(torch.Generator().manual_seed(4), 4, test=test)
+        assert torch.equal(one.ids, two.ids)
+        assert torch.equal(one.targets, two.targets)
+        assert one.ids.shape != other.ids.shape or not torch.equal(one.ids, other.ids)
+        asked = one.targets[one.targets != IGNORE]
+        assert len(asked)
+        for part in (one.ids, asked):
+            assert 0 <= int(part.min()) <= int(part.max()) < task.vocab_size
+    assert any(task.tests.values())
+    assert 0 < task.chance < 1
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_every_task_is_tested():
+    kinds = {getattr(tasks, name) for name in tasks.__all__}
+    concrete = {kind for kind in kinds if issubclass(kind, tasks.Task) and not inspect.isabstract(kind)}
+    assert concrete == {type(task) for task in TASKS}
+    assert len({kind.alias for kind in concrete}) == len(concrete)
+
+
+@pytest.mark.parametrize("task", [tasks.Recall(), tasks.Capacity()], ids=lambda task: task.alias)
+def test_the_value_asked_is_the_one_beside_the_key(task):
+    for test in (None, *task.tests):
+        batch = task.batch(torch.Generator().manual_seed(0), 5, test=test)
+        for ids, targets in zip(batch.ids.tolist(), batch.targets.tolist(), strict=True):
+            places = [place for place, value in enumerate(targets) if value != IGNORE]
+            held = dict(zip(ids[0 : 2 * len(places) : 2], ids[1 : 2 * len(places) : 2], strict=True))
+            assert len(held) == len(places)
+            assert {ids[place] for place in places} == set(held)
+            assert all(targets[place] == held[ids[place]] for place in places)
+
+
+def test_the_needle_is_in_the_haystack():
+    batch = tasks.Needle().batch(torch.Generator().manual_seed(0), 20, test=256)
+    for ids, targets in zip(batch.ids.tolist(), batch.targets.tolist(), strict=True):
+        place = ids.index(0)
+        assert ids[place + 1] == ids[-1]
+        assert ids[place + 2] == targets[-1]
+        assert ids.count(0) == 1
+
+
+@pytest.mark.parametrize("task", [tasks.S3(), tasks.A5(), tasks.S5()], ids=lambda task: task.alias)
+def test_the_tables_are_groups_whose_order_matters(task):
+    table = task.table()
+    n = len(table)
+    assert torch.equal(table[0], torch.arange(n))
+    assert torch.equal(table[:, 0], torch.arange(n))
+    assert all(len(set(row)) == n for row in table.tolist())
+    a, b, c = torch.randint(0, n, (3, 200), generator=torch.Generator().manual_seed(0))
+    assert torch.equal(table[table[a, b], c], table[a, table[b, c]])
+    assert not torch.equal(table, table.mT)
+    assert n == {"s3": 6, "a5": 60, "s5": 120}[task.alias]
+
+
+def test_test_text_is_not_training_text():
+    task = tasks.Text(data=b"a" * 90_000 + b"b" * 10_000, length=50)
+    assert set(task.batch(torch.Generator().manual_seed(0), 200).ids.flatten().tolist()) == {ord("a")}
+    assert set(task.batch(torch.Generator().manual_seed(0), 200, test=100).ids.flatten().tolist()) == {ord("b")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "says"),
+    [
+        (tasks.Recall, {"pairs": 64}, "64 pairs"),
+        (tasks.Recall, {"length": 20}, "length 20"),
+        (tasks.Capacity, {"pairs": 200}, "200 of vocab 256"),
+        (tasks.Needle, {"length": 8}, "at least 16"),
+        (tasks.Parity, {"length": 3}, "at least 4, got 3"),
+        (tasks.Text, {"data": b"short"}, "got 5"),
+    ],
+)
+def test_refuses_sizes(kind, settings, says):
+    with pytest.raises(InputError, match=says):
+        kind(**settings)
