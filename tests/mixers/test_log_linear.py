@@ -7,7 +7,7 @@ from transect import mixers
 from transect.errors import InputError
 from transect.mixers.algebra import recurrence
 from transect.mixers.layers.log_linear_layers import LogLinearLayer
-from transect.mixers.log_linear import bits
+from transect.mixers.levels import bits
 from transect.mixers.parallel import effective_matrix
 from transect.testing import check_mixer_layer, mixer_inputs
 

@@ -110,9 +110,12 @@ def exact_cache_delta_rule(
     read = _naive if chosen == "naive" else _read
     size = {"recurrent": 1, "chunk": chunk_size}.get(chosen, max(queries.shape[2], 1))
     cache, answers = start[:, :, width:], [entries[:, :, :0, :depth]]
-    for begin in range(0, queries.shape[2], size):
-        found, cache = read(queries[:, :, begin : begin + size], entries[:, :, begin : begin + size], cache, depth)
-        answers.append(found)
+    for asking, coming in zip(
+        queries.split(size, 2), entries.split(size, 2), strict=True
+    ):  # a slice's gradient would be as long as the text
+        if asking.shape[2]:
+            found, cache = read(asking, coming, cache, depth)
+            answers.append(found)
     answer = rows.write(torch.cat(answers, 2).transpose(1, 2))
     out = out + gate.to(dtype)[..., None] * answer
     out = torch.where(score.isnan()[..., None], score.to(dtype)[..., None], out)  # one that cannot be compared is not passed over

@@ -176,14 +176,16 @@ def _recurrent(given: _Given) -> tuple[torch.Tensor, torch.Tensor]:
     filling = torch.arange(sent, device=given.memories.device)
     memories = torch.where(rows.real[..., None], rows.read(given.memories), filling)
     state, outputs = given.state, [parts["v"][:, :0]]
-    for t in range(memories.shape[1]):
-        q, k, v = (parts[name][:, t, :, None, None] for name in ("q", "k", "v"))
-        index = memories[:, t, None, :, None, None].expand(-1, state.shape[1], -1, *state.shape[3:])
-        chosen = state.gather(2, index) * parts["g"][:, t, :, None, None].exp()
-        added = parts["beta"][:, t, :, None, None, None] * (v - k @ chosen)
+    steps = [parts[name][:, :, :, None, None].unbind(1) for name in ("q", "k", "v")] + [
+        parts[name].unbind(1) for name in ("g", "beta", "shares")
+    ]
+    for q, k, v, g, beta, shares, places in zip(*steps, memories.unbind(1), strict=True):
+        index = places[:, None, :, None, None].expand(-1, state.shape[1], -1, *state.shape[3:])
+        chosen = state.gather(2, index) * g[:, :, None, None].exp()
+        added = beta[:, :, None, None, None] * (v - k @ chosen)
         chosen = chosen + k.mT * added
         state = state.scatter(2, index, chosen)
-        outputs.append(((q @ chosen)[..., 0, :] * parts["shares"][:, t, None, :, None]).sum(2)[:, None])
+        outputs.append(((q @ chosen)[..., 0, :] * shares[:, None, :, None]).sum(2)[:, None])
     return rows.write(torch.cat(outputs, 1)), state
 
 
