@@ -84,7 +84,7 @@ def test_test_text_is_not_training_text():
         (tasks.Recall, {"pairs": 64}, "64 pairs"),
         (tasks.Recall, {"length": 20}, "length 20"),
         (tasks.Capacity, {"pairs": 200}, "200 of vocab 256"),
-        (tasks.Needle, {"length": 8}, "at least 16"),
+        (tasks.Needle, {"length": 8}, "at least 20"),
         (tasks.Parity, {"length": 3}, "at least 4, got 3"),
         (tasks.Text, {"data": b"short"}, "got 5"),
     ],

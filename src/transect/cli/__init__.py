@@ -8,6 +8,7 @@ from rich.console import Console
 from transect.cli.capture import capture
 from transect.cli.certify import certify
 from transect.cli.inspect import inspect
+from transect.cli.mixers import mixers
 from transect.cli.probe import probe
 from transect.cli.route import route
 from transect.cli.score import score
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 for command in (probe, score, inspect, capture, stress, certify, route):
     app.command()(command)
+app.add_typer(mixers)
 
 
 def main() -> None:

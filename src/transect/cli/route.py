@@ -34,15 +34,16 @@ def route(
     import numpy as np
     from rich.console import Console
 
+    from transect.cli.tables import listed, print_table
     from transect.data import read_table
     from transect.errors import InputError
     from transect.linear import Readout
     from transect.models import load
     from transect.study.route import read_success, route_queries, success_probabilities, unseen_queries
 
-    names, files = _listed(models), _listed(probes)
+    names, files = listed(models), listed(probes)
     try:
-        prices = [float(cost) for cost in _listed(costs)]
+        prices = [float(cost) for cost in listed(costs)]
     except ValueError:
         raise InputError(f"--costs takes numbers, one for each model, got {costs!r}; for example --costs 1,12.") from None
     if not len(names) == len(files) == len(prices):
@@ -50,7 +51,7 @@ def route(
     if rule not in ("utility", "adequate"):
         raise InputError(f"--rule must be utility or adequate, got {rule!r}.")
     table = read_table(data, text=text, group=group, messages=messages)
-    answered = None if success is None else _listed(success)
+    answered = None if success is None else listed(success)
     # Every file is read before any model is loaded, so that a wrong one is found at once.
     readouts = [Readout.load(file) for file in files]
     notes: tuple[str, ...] = ()
@@ -74,9 +75,9 @@ def route(
     )
     console = Console(highlight=False)
     if done.routing is None:
-        _print(console, *done.table())
+        print_table(console, *done.table())
     else:
-        _print(console, *done.routing.table())
+        print_table(console, *done.routing.table())
         routing = done.routing
         console.print(
             f"Chosen on other rows: accuracy {routing.chosen.accuracy}; minus that of the best single model {routing.accuracy_gap} "
@@ -92,25 +93,7 @@ def route(
             console.print(f"written: {path}", markup=False, soft_wrap=True)
 
 
-def _listed(value: str) -> list[str]:
-    return [item.strip() for item in value.split(",") if item.strip()]
-
-
 def _told_apart(names: list[str]) -> list[str]:
     """The last part of each name where that tells them apart."""
     short = [Path(name).name for name in names]
     return short if len(set(short)) == len(names) else names
-
-
-def _print(console: object, names: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table()
-    for name in names:
-        table.add_column(Text(name))
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    if isinstance(console, Console):
-        console.print(table)

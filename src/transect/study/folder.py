@@ -37,7 +37,7 @@ def _safe(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_.+" else "_" for letter in name)
 
 
-def claim_folder(path: str | Path, plan: Mapping[str, Any], *, resume: bool, overwrite: bool) -> RunFolder:
+def claim_folder(path: str | Path, plan: Mapping[str, Any], *, resume: bool, overwrite: bool, result: str = REPORT) -> RunFolder:
     """Take a folder for a run.
 
     Args:
@@ -45,6 +45,7 @@ def claim_folder(path: str | Path, plan: Mapping[str, Any], *, resume: bool, ove
         plan: what is to be run, plain JSON values; a run goes on only with the plan it began with.
         resume: go on with a run that was stopped.
         overwrite: remove a run that is there.
+        result: the file that a finished run has.
 
     Raises:
         InputError: both were asked for.
@@ -62,7 +63,7 @@ def claim_folder(path: str | Path, plan: Mapping[str, Any], *, resume: bool, ove
                 f"{folder} is not empty and holds no run of transect, so nothing is written there. Give another folder with --out."
             )
         if not (resume or overwrite):
-            state = "a finished run" if (folder / REPORT).is_file() else "a run that was stopped"
+            state = "a finished run" if (folder / result).is_file() else "a run that was stopped"
             raise StoreError(f"{folder} already holds {state}. Use --resume to go on with it, --overwrite to replace it, or another --out.")
         if overwrite:
             shutil.rmtree(folder)

@@ -46,6 +46,10 @@ class MixerCache:
         """How many sequences it remembers, or None before the first."""
         return next((len(held.seen) for held in self._held.values()), None)
 
+    def numbers(self) -> int:
+        """How many numbers it holds in all."""
+        return sum(part.numel() for held in self._held.values() for part in held.parts.values())
+
     def get(self, layer_idx: int, *, kind: str, sequences: int) -> LayerState | None:
         """What a layer left here, or None.
 

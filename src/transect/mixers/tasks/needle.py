@@ -26,7 +26,7 @@ class Needle(Task):
         InputError: too few tokens or too short.
 
     Examples:
-        >>> batch = Needle(length=16).batch(torch.Generator().manual_seed(0), 2)
+        >>> batch = Needle(length=20).batch(torch.Generator().manual_seed(0), 2)
         >>> int((batch.targets != -100).sum())
         2
     """
@@ -38,8 +38,8 @@ class Needle(Task):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if self.vocab < 7 or self.length < 16:
-            raise InputError(f"expected a vocab of at least 7 and a length of at least 16, got {self.vocab} and {self.length}.")
+        if self.vocab < 7 or self.length < 20:
+            raise InputError(f"expected a vocab of at least 7 and a length of at least 20, got {self.vocab} and {self.length}.")
 
     @property
     def vocab_size(self) -> int:

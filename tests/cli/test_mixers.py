@@ -1,0 +1,38 @@
+"""`transect mixers compare` as a user runs it."""
+
+from typer.testing import CliRunner
+
+from transect.cli import app
+
+RUN = [
+    "mixers",
+    "compare",
+    "--task",
+    "recall",
+    "--layers",
+    "gla,deltanet:allow_neg_eigval=true",
+    "--vocab",
+    "16",
+    "--pairs",
+    "2",
+    "--length",
+    "8",
+]
+QUICK = ["--hidden-size", "16", "--depth", "1", "--steps", "4", "--batch", "4", "--every", "2"]
+
+
+def test_a_table_and_files(tmp_path):
+    out = tmp_path / "run"
+    result = CliRunner().invoke(app, [*RUN, *QUICK, "--out", str(out)], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    for word in ("deltanet:allow_neg_eigval=true", "pairs 4 (beyond)", "chance", "0.500", "compare.png"):
+        assert word in result.output
+    assert {"run.json", "table.csv", "compare.png", "compare.json", "runs"} == {path.name for path in out.iterdir()}
+    again = CliRunner().invoke(app, [*RUN, *QUICK, "--out", str(out)])
+    assert "a finished run" in str(again.exception)
+    assert CliRunner().invoke(app, [*RUN, *QUICK, "--out", str(out), "--overwrite"]).exit_code == 0
+
+
+def test_mistakes_are_said():
+    for more, says in ((["--lr", "fast"], "--lr takes numbers"), (["--resume"], "--out"), (["--heads", "3"], "divide hidden_size")):
+        assert says in str(CliRunner().invoke(app, [*RUN, *QUICK, *more]).exception)

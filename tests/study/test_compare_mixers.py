@@ -1,0 +1,132 @@
+"""Comparisons: a layer that can learn does, one that cannot says chance, and a stopped comparison goes on as if it had not been."""
+
+import json
+
+import pytest
+import torch
+
+from transect.errors import InputError, StoreError
+from transect.mixers import tasks
+from transect.study.compare_mixers import CompareSettings, compare_mixers, layer_spec, make_task, write_comparison
+from transect.study.compare_mixers import train as train_module
+
+QUICK = CompareSettings(hidden_size=16, depth=1, steps=6, batch_size=4, every=2, test_size=16)
+
+
+def test_a_layer_that_can_count_parity_does_and_one_that_cannot_says_chance():
+    settings = CompareSettings(hidden_size=32, depth=1, steps=400, batch_size=64, learning_rates=(1e-2,), every=50, test_size=128)
+    task = tasks.Parity(length=16)
+    found = compare_mixers(task, ["deltanet:allow_neg_eigval=true", "gla"], settings=settings, shown=False)
+    can, cannot = found.layers
+    assert can.accuracy(16) > 0.95
+    assert can.runs[0].steps < 400
+    assert cannot.accuracy(64) < 0.65
+    assert found.table()[1][-1][-1] == "0.500"
+
+
+def test_a_stopped_comparison_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch):
+    task = tasks.Recall(vocab=16, pairs=2, length=8)
+    layers = ["gdn", "attention"]
+    whole = compare_mixers(task, layers, settings=QUICK, shown=False)
+    batches, original = [], tasks.Recall.batch
+
+    def stopping(self, generator, size, *, test=None):
+        batches.append(test)
+        if len(batches) == 11:
+            raise KeyboardInterrupt
+        return original(self, generator, size, test=test)
+
+    monkeypatch.setattr(tasks.Recall, "batch", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        compare_mixers(task, layers, settings=QUICK, out=tmp_path / "run", shown=False)
+    monkeypatch.undo()
+    with pytest.raises(StoreError, match="a run that was stopped"):
+        compare_mixers(task, layers, settings=QUICK, out=tmp_path / "run", shown=False)
+    with pytest.raises(StoreError):
+        compare_mixers(task, ["gdn"], settings=QUICK, out=tmp_path / "run", resume=True, shown=False)
+    steps = []
+    monkeypatch.setattr(
+        train_module, "measure", lambda *args, inner=train_module.measure, **named: (steps.append(1), inner(*args, **named))[1]
+    )
+    again = compare_mixers(task, layers, settings=QUICK, out=tmp_path / "run", resume=True, shown=False)
+    for one, other in zip(whole.layers, again.layers, strict=True):
+        assert one.runs[0].accuracy == other.runs[0].accuracy
+        assert one.runs[0].loss == other.runs[0].loss
+        assert one.runs[0].curve == other.runs[0].curve
+    write_comparison(again, tmp_path / "run")
+    with pytest.raises(StoreError, match="a finished run"):
+        compare_mixers(task, layers, settings=QUICK, out=tmp_path / "run", shown=False)
+
+
+def test_all_layers_see_the_same_batches_and_randomness_is_left_alone(monkeypatch):
+    seen, original, before = [], tasks.Recall.batch, torch.get_rng_state()
+
+    def listening(self, generator, size, *, test=None):
+        batch = original(self, generator, size, test=test)
+        seen.append(batch.ids)
+        return batch
+
+    monkeypatch.setattr(tasks.Recall, "batch", listening)
+    compare_mixers(tasks.Recall(vocab=16, pairs=2, length=8), ["gdn", "gla"], settings=QUICK, shown=False)
+    half = len(seen) // 2
+    assert all(torch.equal(one, other) for one, other in zip(seen[:half], seen[half:], strict=True))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_best_learning_rate_is_tested_and_all_are_told():
+    settings = CompareSettings(
+        hidden_size=16, depth=1, steps=60, batch_size=32, learning_rates=(1e-7, 1e-2), every=30, test_size=64, seeds=2
+    )
+    found = compare_mixers(tasks.ModularSum(length=4), ["deltanet"], settings=settings, shown=False).layers[0]
+    assert set(found.tried) == {1e-7, 1e-2}
+    assert {run.learning_rate for run in found.runs} == {1e-2}
+    assert [run.seed for run in found.runs] == [0, 1]
+    low, high = found.spread(4)
+    assert low <= found.accuracy(4) <= high
+
+
+def test_state_and_parameters_are_counted():
+    found = compare_mixers(tasks.Recall(vocab=16, pairs=2, length=8), ["deltanet:conv_size=null", "attention"], settings=QUICK, shown=False)
+    assert found.layers[0].state == 2 * 8 * 8  # one block of two heads of width 8
+    assert found.layers[1].state == 2 * 4 * 16  # keys and values of the first test's four tokens
+
+
+def test_what_is_written(tmp_path):
+    found = compare_mixers(tasks.Needle(length=32), ["gdn", "retnet"], settings=QUICK, shown=False)
+    paths = write_comparison(found, tmp_path)
+    assert [path.name for path in paths] == ["table.csv", "compare.png", "compare.json"]
+    assert paths[0].read_text().count("\n") == 4
+    assert paths[1].read_bytes().startswith(b"\x89PNG")
+    held = json.loads(paths[2].read_text())
+    assert [layer["name"] for layer in held["layers"]] == ["gdn", "retnet"]
+    assert held["settings"]["settings"]["steps"] == 6
+
+
+def test_text_comes_from_a_file_or_from_the_built_in_sets(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("abc" * 10_000)
+    assert make_task("perplexity", text=path).vocab_size == 256
+    assert make_task("perplexity").tests
+    found = compare_mixers(make_task("perplexity", {"length": 16}, text=path), ["gla"], settings=QUICK, shown=False)
+    assert "perplexity" in found.table()[1][0][4]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: make_task("recal"), "recall"),
+        (lambda: make_task("parity", {"pairs": 3}), "the task parity has no pairs"),
+        (lambda: make_task("recall", text="x"), "for the task perplexity"),
+        (lambda: make_task("perplexity", text="/nowhere/x"), "cannot be read"),
+        (lambda: layer_spec("gdm"), "gdn"),
+        (lambda: layer_spec("gdn:heads=3"), "num_heads"),
+        (lambda: layer_spec("gdn:num_heads"), "name=value"),
+        (lambda: compare_mixers(tasks.Parity(), []), "got none"),
+        (lambda: compare_mixers(tasks.Parity(), ["gdn", "gdn"]), "each once"),
+        (lambda: CompareSettings(steps=0), "steps of at least 1"),
+        (lambda: CompareSettings(learning_rates=(0.0,)), "above 0"),
+    ],
+)
+def test_refuses(make, says):
+    with pytest.raises(InputError, match=says):
+        make()
