@@ -36,3 +36,14 @@ def test_a_table_and_files(tmp_path):
 def test_mistakes_are_said():
     for more, says in ((["--lr", "fast"], "--lr takes numbers"), (["--resume"], "--out"), (["--heads", "3"], "divide hidden_size")):
         assert says in str(CliRunner().invoke(app, [*RUN, *QUICK, *more]).exception)
+
+
+def test_theory_prints_a_row_for_each_layer():
+    from typer.testing import CliRunner
+
+    from transect.cli import app
+
+    result = CliRunner().invoke(app, ["mixers", "theory", "--layers", "gla,deltanet:allow_neg_eigval=true"], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "interaction rank" in result.output
+    assert "64, 64" in result.output

@@ -71,3 +71,21 @@ def compare(
     if out is not None:
         for path in write_comparison(found, out):
             console.print(f"written: {path}", markup=False, soft_wrap=True)
+
+
+@mixers.command()
+def theory(
+    layers: Annotated[str, typer.Option(help="Names, comma-separated, with settings where wanted: gdn,deltanet:allow_neg_eigval=true.")],
+    seed: Annotated[int, typer.Option(help="The seed of weights and inputs.")] = 0,
+) -> None:
+    """Measure untrained layers: the rank and the fading of their interactions, and how their states grow."""
+    from rich.console import Console
+
+    from transect.cli.tables import listed, print_table
+    from transect.study.compare_mixers import layer_spec
+    from transect.study.mixers_theory import theory_table
+
+    head, rows = theory_table([layer_spec(name) for name in listed(layers)], seed=seed)
+    for name, row in zip(listed(layers), rows, strict=True):
+        row[0] = name
+    print_table(Console(highlight=False), head, rows)
