@@ -13,6 +13,7 @@ Tensors are ``[B, T, H, D]``, decays are logarithms of at most 0, states are ``[
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from transect.mixers.bidirectional import bidirectional_attention
 from transect.mixers.block_attention import block_attention
 from transect.mixers.curvature_query import curvature_query
 from transect.mixers.delta_product import delta_product
@@ -29,6 +30,7 @@ from transect.mixers.layers import (
     HGRN2,
     KDA,
     Attention,
+    BidirectionalLinearAttention,
     CurvatureQuery,
     DeltaNet,
     DeltaProductNet,
@@ -62,6 +64,7 @@ __all__ = [
     "HGRN2",
     "KDA",
     "Attention",
+    "BidirectionalLinearAttention",
     "BilinearMLP",
     "CurvatureQuery",
     "DeltaNet",
@@ -83,6 +86,7 @@ __all__ = [
     "StackConfig",
     "StackForCausalLM",
     "TransNormer",
+    "bidirectional_attention",
     "block_attention",
     "build",
     "curvature_query",

@@ -2,6 +2,7 @@
 
 from transect.mixers.layers.attention import Attention
 from transect.mixers.layers.base import Inside, Mixed, Past, SequenceLayer
+from transect.mixers.layers.bidirectional_layer import BidirectionalLinearAttention
 from transect.mixers.layers.cache import LayerState, MixerCache
 from transect.mixers.layers.curvature_query_layer import CurvatureQuery
 from transect.mixers.layers.delta_net import DeltaNet
@@ -27,6 +28,7 @@ __all__ = [
     "HGRN2",
     "KDA",
     "Attention",
+    "BidirectionalLinearAttention",
     "CurvatureQuery",
     "DeltaNet",
     "DeltaProductNet",
