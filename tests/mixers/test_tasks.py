@@ -27,7 +27,7 @@ def test_contract(task):
         for part in (one.ids, asked):
             assert 0 <= int(part.min()) <= int(part.max()) < task.vocab_size
     assert any(task.tests.values())
-    assert 0 < task.chance < 1
+    assert all(0 < task.chance(test) < 1 for test in task.tests)
     assert torch.equal(before, torch.get_rng_state())
 
 

@@ -24,7 +24,7 @@ def print_table(console: "Console", names: Sequence[str], rows: Sequence[Sequenc
 
     table = Table()
     for name in names:
-        table.add_column(Text(name))
+        table.add_column(Text(name), overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)

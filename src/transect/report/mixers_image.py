@@ -18,7 +18,7 @@ def mixers_image(
     *,
     task: str,
     harder: str,
-    chance: float,
+    chance: Mapping[int, float],
     trained: int,
 ) -> Figure:
     """Accuracy against training steps on the left, against what grows harder on the right.
@@ -28,7 +28,7 @@ def mixers_image(
         tests: by layer, what each test is of, the mean accuracy, and the lowest and highest of the seeds.
         task: its name.
         harder: what grows from test to test.
-        chance: the accuracy without the sequence.
+        chance: by test, the accuracy without the sequence.
         trained: the last test that is within what was trained on.
     """
     figure = new_figure(4.6)
@@ -36,7 +36,6 @@ def mixers_image(
     for axes, label in ((left, "training steps"), (right, harder)):
         clean(axes)
         axes.grid(color=GRID)
-        axes.axhline(chance, color=SOFT, linestyle=":", linewidth=1.2)
         axes.set_xlabel(label, color=INK)
     colours = class_colours(len(curves))
     for place, name in enumerate(curves):
@@ -58,7 +57,7 @@ def mixers_image(
     if trained < places[-1]:
         right.axvspan(trained, places[-1], color=SOFT, alpha=0.08, linewidth=0)
         right.text(trained, 1.03, " beyond training", color=SOFT, fontsize=8)
-    left.text(0.0, chance, " chance", color=SOFT, fontsize=8, va="bottom", transform=left.get_yaxis_transform())
+    right.plot(list(chance), list(chance.values()), color=SOFT, linestyle=":", linewidth=1.2, label="chance")
     left.set_ylabel(f"share of right answers ({plain(task)})", color=INK)
     left.set_ylim(0, 1.08)
     right.legend(frameon=False, fontsize=8, loc="lower left")
@@ -72,7 +71,7 @@ def write_mixers_image(
     *,
     task: str,
     harder: str,
-    chance: float,
+    chance: Mapping[int, float],
     trained: int,
 ) -> None:
     """Write the picture as a PNG; it appears whole or not at all.

@@ -46,8 +46,7 @@ class Needle(Task):
         """Tokens there are."""
         return self.vocab
 
-    @property
-    def chance(self) -> float:
+    def chance(self, test: int) -> float:  # noqa: ARG002 - the same in every test
         """One of the values."""
         return 3 / (self.vocab - 1)
 

@@ -52,10 +52,9 @@ class Recall(Task):
         """Tokens there are."""
         return self.vocab
 
-    @property
-    def chance(self) -> float:
-        """One of the pairs' values."""
-        return 1 / self.pairs
+    def chance(self, test: int) -> float:
+        """One of the values that were shown."""
+        return 1 / test
 
     @property
     def harder(self) -> str:
@@ -103,10 +102,9 @@ class Capacity(Task):
         """Tokens there are."""
         return self.vocab
 
-    @property
-    def chance(self) -> float:
-        """One of the most values."""
-        return 1 / self.pairs
+    def chance(self, test: int) -> float:
+        """One of the values that were shown."""
+        return 1 / test
 
     @property
     def harder(self) -> str:

@@ -44,8 +44,7 @@ class GroupProducts(Task, ABC):
         """The group's elements."""
         return len(self.table())
 
-    @property
-    def chance(self) -> float:
+    def chance(self, test: int) -> float:  # noqa: ARG002 - the same in every test
         """One of the elements."""
         return 1 / self.vocab_size
 

@@ -42,8 +42,7 @@ class Text(Task):
         """All bytes."""
         return 256
 
-    @property
-    def chance(self) -> float:
+    def chance(self, test: int) -> float:  # noqa: ARG002 - the same in every test
         """The share of the commonest byte."""
         return float(torch.frombuffer(bytearray(self.data), dtype=torch.uint8).long().bincount().max()) / len(self.data)
 

@@ -84,7 +84,14 @@ def compare_mixers(
                     tried=tried,
                 )
             )
-    return Comparison(task=task.alias, chance=task.chance, harder=task.harder, tests=task.tests, layers=tuple(found), settings=plan)
+    return Comparison(
+        task=task.alias,
+        chance={test: task.chance(test) for test in task.tests},
+        harder=task.harder,
+        tests=task.tests,
+        layers=tuple(found),
+        settings=plan,
+    )
 
 
 def _sizes(task: Task) -> dict[str, Any]:

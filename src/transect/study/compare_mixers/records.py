@@ -71,7 +71,7 @@ class Comparison:
 
     Args:
         task: its short name.
-        chance: the accuracy of somebody who knows everything but the sequence.
+        chance: by test, the accuracy of somebody who knows everything but the order of things in the sequence.
         harder: what grows from test to test.
         tests: what each test is of, and whether it is within what was trained on.
         layers: in the order asked for.
@@ -79,7 +79,7 @@ class Comparison:
     """
 
     task: str
-    chance: float
+    chance: Mapping[int, float]
     harder: str
     tests: Mapping[int, bool]
     layers: tuple[LayerResult, ...]
@@ -104,7 +104,7 @@ class Comparison:
                 measured = f"{layer.accuracy(test):.3f}{seeds}"
                 row.append(measured if self.task != "perplexity" else f"{measured}, perplexity {layer.perplexity(test):.2f}")
             rows.append(row)
-        rows.append(["chance", "", "", "", *(f"{self.chance:.3f}" for _ in self.tests)])
+        rows.append(["chance", "", "", "", *(f"{self.chance[test]:.3f}" for test in self.tests)])
         return names, rows
 
     def to_json(self) -> dict[str, Any]:
