@@ -1,0 +1,64 @@
+"""What went between the machines, counted, and what they must agree on."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+import torch.distributed as dist
+
+from transect.errors import InputError
+
+
+@final
+@dataclass
+class Traffic:
+    """Messages of one rank so far; hand one in, and it counts.
+
+    Args:
+        collectives: calls in which all ranks take part.
+        messages: messages sent from this rank to one other.
+        numbers: numbers that this rank gave away in all of these.
+    """
+
+    collectives: int = 0
+    messages: int = 0
+    numbers: int = 0
+
+
+def place(group: dist.ProcessGroup | None) -> tuple[int, int]:
+    """This rank, and how many there are.
+
+    Raises:
+        InputError: no process group, or this process is not in it.
+    """
+    if not dist.is_available() or not dist.is_initialized():
+        raise InputError("expected a process group; call torch.distributed.init_process_group first, or run under torchrun.")
+    rank = dist.get_rank(group)
+    if rank < 0:
+        raise InputError("this process is not in the group that was given.")
+    return rank, dist.get_world_size(group)
+
+
+class AllGather(torch.autograd.Function):
+    """``[...]`` of every rank as ``[ranks, ...]``; the gradient comes back in one collective of the same size."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: dist.ProcessGroup | None, traffic: Traffic) -> torch.Tensor:
+        """Give and get."""
+        ctx.group, ctx.traffic, ctx.rank = group, traffic, dist.get_rank(group)
+        x = x.contiguous()
+        found = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(found, x, group=group)
+        traffic.collectives += 1
+        traffic.numbers += x.numel()
+        return torch.stack(found)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """What all ranks' gradients say of this rank's part."""
+        (grad,) = grads
+        grad = grad.contiguous().clone()
+        dist.all_reduce(grad, group=ctx.group)
+        ctx.traffic.collectives += 1
+        ctx.traffic.numbers += grad.numel()
+        return grad[ctx.rank], None, None
