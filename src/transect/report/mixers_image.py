@@ -60,7 +60,7 @@ def mixers_image(
     right.plot(list(chance), list(chance.values()), color=SOFT, linestyle=":", linewidth=1.2, label="chance")
     left.set_ylabel(f"share of right answers ({plain(task)})", color=INK)
     left.set_ylim(0, 1.08)
-    right.legend(frameon=False, fontsize=8, loc="lower left")
+    figure.legend(frameon=False, fontsize=8, loc="outside upper center", ncols=min(len(curves) + 1, 4))
     return figure
 
 

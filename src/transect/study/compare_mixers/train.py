@@ -30,6 +30,7 @@ def new_model(spec: Mapping[str, Any], task: Task, settings: CompareSettings, *,
                 num_heads=settings.num_heads,
                 feed_forward=settings.feed_forward,
                 tie_word_embeddings=False,
+                initializer_range=settings.hidden_size**-0.5,  # the 0.02 of large models leaves small ones almost silent
             )
         )
 

@@ -1,0 +1,24 @@
+"""What claims about sequence layers share: layers trained alike on a small task."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from transect.mixers.tasks import Task
+from transect.study.compare_mixers import CompareSettings, Comparison, compare_mixers
+
+
+def trained(task: Task, layers: Sequence[str], **settings: Any) -> Comparison:
+    """Layers trained on a task, with one thread, so that numbers are those of any machine with the same torch."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return compare_mixers(task, layers, settings=CompareSettings(**settings), shown=False)
+    finally:
+        torch.set_num_threads(before)
+
+
+def accuracies(found: Comparison) -> dict[str, float]:
+    """Every layer's accuracy in every test, by a name that says both."""
+    return {f"{layer.name}, {found.harder} {test}": layer.accuracy(test) for layer in found.layers for test in found.tests}
