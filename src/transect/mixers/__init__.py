@@ -47,6 +47,7 @@ from transect.mixers.layers import (
     MixtureOfMemories,
     RetNet,
     TransNormer,
+    VariationalLinearAttention,
 )
 from transect.mixers.linear_attention import linear_attention
 from transect.mixers.log_linear import log_linear_gated_delta_rule, log_linear_simple_gla
@@ -55,6 +56,7 @@ from transect.mixers.retention import retention
 from transect.mixers.simple_gla import simple_gla
 from transect.mixers.softmax_attention import softmax_attention
 from transect.mixers.ssd import ssd
+from transect.mixers.variational import variational_linear_attention
 
 if TYPE_CHECKING:
     from transect.mixers.models import StackConfig, StackForCausalLM, build, read_checkpoint
@@ -86,6 +88,7 @@ __all__ = [
     "StackConfig",
     "StackForCausalLM",
     "TransNormer",
+    "VariationalLinearAttention",
     "bidirectional_attention",
     "block_attention",
     "build",
@@ -107,6 +110,7 @@ __all__ = [
     "simple_gla",
     "softmax_attention",
     "ssd",
+    "variational_linear_attention",
 ]
 
 

@@ -22,6 +22,7 @@ from transect.mixers.layers.mixture_of_memories_layer import MixtureOfMemories
 from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.layers.retnet import RetNet
 from transect.mixers.layers.transnormer import DiagonalAttention, TransNormer
+from transect.mixers.layers.variational_layer import VariationalLinearAttention
 
 __all__ = [
     "GLA",
@@ -59,4 +60,5 @@ __all__ = [
     "SequenceLayer",
     "Taylor",
     "TransNormer",
+    "VariationalLinearAttention",
 ]
