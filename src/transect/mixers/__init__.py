@@ -53,6 +53,7 @@ from transect.mixers.linear_attention import linear_attention
 from transect.mixers.log_linear import log_linear_gated_delta_rule, log_linear_simple_gla
 from transect.mixers.memories import mixture_of_memories
 from transect.mixers.retention import retention
+from transect.mixers.rwkv7 import rwkv7
 from transect.mixers.simple_gla import simple_gla
 from transect.mixers.softmax_attention import softmax_attention
 from transect.mixers.ssd import ssd
@@ -107,6 +108,7 @@ __all__ = [
     "mixture_of_memories",
     "read_checkpoint",
     "retention",
+    "rwkv7",
     "simple_gla",
     "softmax_attention",
     "ssd",

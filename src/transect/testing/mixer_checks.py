@@ -14,7 +14,27 @@ from transect.testing.mixer_inputs import Mixer, mixer_inputs
 
 _FAST = tuple(form for form in get_args(Form) if form not in {"auto", "naive"})
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
-_PER_TOKEN = ("q", "k", "v", "g", "beta", "x", "dt", "B", "C", "level_weights", "shares", "read_q", "read_k", "score", "gate")
+_PER_TOKEN = (
+    "q",
+    "k",
+    "v",
+    "g",
+    "beta",
+    "r",
+    "w",
+    "a",
+    "b",
+    "x",
+    "dt",
+    "B",
+    "C",
+    "level_weights",
+    "shares",
+    "read_q",
+    "read_k",
+    "score",
+    "gate",
+)
 _PLACES = ("positions", "memories")  # integers, one or more for each token
 
 
@@ -114,9 +134,9 @@ class _Check:
     def closed_gates(self) -> None:
         for closed in (-1e4, -torch.inf):
             given = mixer_inputs(self.op, tokens=21)
-            if "g" in given:
-                given["g"][:, 5], given["g"][:, 13, 0] = closed, closed
-            elif "A" in given:
+            for name in given.keys() & {"g", "w"}:
+                given[name][:, 5], given[name][:, 13, 0] = closed, closed
+            if "A" in given:
                 given["dt"][:, 5], given["dt"][:, 13, 0] = 1e4, 1e4
                 given["x"] = torch.where(given["dt"][..., None] > 1e3, 1e-4 * given["x"], given["x"])
             self.against_the_definition(given, self.state(given), f"closed gates (g = {closed:g})")
@@ -220,7 +240,7 @@ class _Check:
         for name, leaf in zip(names, leaves, strict=False):
             if name == "beta":  # away from the ends of its range, which differences would leave
                 leaf.data.clamp_(0.1, 1.9)
-            if name in {"g", "g_gamma", "A"}:
+            if name in {"g", "w", "g_gamma", "A"}:
                 leaf.data.sub_(0.1)
 
         def function(*parts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
