@@ -163,7 +163,7 @@ def _chunked(problem: _Problem, chunk_size: int) -> tuple[torch.Tensor, torch.Te
 
     def split(x: torch.Tensor) -> torch.Tensor:  # [B, T, H, D] as [steps * B * H, size, D]
         x = functional.pad(x, (0, 0, 0, 0, 0, steps * size - tokens))
-        return x.unflatten(1, (steps, size)).permute(1, 0, 3, 2, 4).flatten(0, 2)
+        return x.unflatten(1, (steps, size)).permute(1, 0, 3, 2, 4).flatten(0, 2).contiguous()
 
     r, w, k, v, a, b = (split(x) for x in (part.q * part.scale, problem.w, part.k, part.v, problem.a, problem.b))
     x = torch.stack([r, functional.pad(a[:, 1:], (0, 0, 0, 1))], 2)

@@ -21,6 +21,7 @@ from transect.mixers.layers.mamba2 import Mamba2
 from transect.mixers.layers.mixture_of_memories_layer import MixtureOfMemories
 from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.layers.retnet import RetNet
+from transect.mixers.layers.rwkv7_layer import RWKV7
 from transect.mixers.layers.transnormer import DiagonalAttention, TransNormer
 from transect.mixers.layers.variational_layer import VariationalLinearAttention
 
@@ -28,6 +29,7 @@ __all__ = [
     "GLA",
     "HGRN2",
     "KDA",
+    "RWKV7",
     "Attention",
     "BidirectionalLinearAttention",
     "CurvatureQuery",
