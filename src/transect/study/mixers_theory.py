@@ -10,7 +10,7 @@ from transect.mixers.theory import interaction_rank, state_growth
 
 
 def theory_table(
-    layers: Sequence[Spec], *, hidden_size: int = 16, num_heads: int = 2, tokens: int = 16, inputs: int = 64, seed: int = 0
+    layers: Sequence[Spec], *, hidden_size: int = 16, num_heads: int = 2, tokens: int = 8, inputs: int = 64, seed: int = 0
 ) -> tuple[list[str], list[list[str]]]:
     """Column names, and a row of text for each layer.
 
