@@ -187,7 +187,9 @@ def decoding(*, quick: bool) -> None:
             }
             found = seconds(works, 30 if quick else 100)
         spent = f"{1e3 * found['short']:.2f} ms against {1e3 * found['products']:.2f} ms"
-        verdict(f"{kind.__name__}, a decoding step over its matrix products ({spent})", found["short"] / found["products"], 1.3, least=False)
+        verdict(
+            f"{kind.__name__}, a decoding step over its matrix products ({spent})", found["short"] / found["products"], 1.3, least=False
+        )
         verdict(f"{kind.__name__}, a decoding step after 4096 tokens over one after 64", found["long"] / found["short"], 1.1, least=False)
 
 
