@@ -12,7 +12,7 @@ import torch
 import transect
 from transect.errors import InputError, MismatchError
 from transect.mixers.layers import Inside, MixerCache, SequenceLayer
-from transect.testing._assertions import must
+from transect.testing._assertions import must, refused
 
 _TOKENS = 13
 
@@ -187,6 +187,10 @@ class _Check:
             if not isinstance(inside, Inside):
                 raise AssertionError("inside: asked for, and not given")
             must(torch.equal(y, self.run(x)), "inside: looking changes the output")
+            if inside.op is None:
+                with refused("inside: a matrix without an op", InputError, says="no such matrix"):
+                    inside.effective_matrix()
+                return
             matrix = inside.effective_matrix()
             self.near(
                 (matrix @ inside.inputs["v"].transpose(1, 2)).transpose(1, 2), inside.o, "inside: the matrix does not make the outputs"

@@ -22,6 +22,7 @@ from transect.mixers.layers.mixture_of_memories_layer import MixtureOfMemories
 from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.layers.retnet import RetNet
 from transect.mixers.layers.rwkv7_layer import RWKV7
+from transect.mixers.layers.state_space import LRU, S4D, S5
 from transect.mixers.layers.transnormer import DiagonalAttention, TransNormer
 from transect.mixers.layers.variational_layer import VariationalLinearAttention
 
@@ -29,7 +30,10 @@ __all__ = [
     "GLA",
     "HGRN2",
     "KDA",
+    "LRU",
     "RWKV7",
+    "S4D",
+    "S5",
     "Attention",
     "BidirectionalLinearAttention",
     "CurvatureQuery",

@@ -30,7 +30,7 @@ class Inside:
         initial_state: ``[N, H, ...]``, or None for an empty one.
         final_state: ``[N, H, ...]``, or None where the memory grows with the sequence.
         cu_seqlens: where packed sequences begin, and T; or None.
-        op: the op.
+        op: the op, or None where values cannot be told from the rest (states that all channels share).
     """
 
     inputs: Mapping[str, torch.Tensor]
@@ -38,7 +38,7 @@ class Inside:
     initial_state: torch.Tensor | None
     final_state: torch.Tensor | None
     cu_seqlens: tuple[int, ...] | None
-    op: Op
+    op: Op | None
 
     def states(self) -> torch.Tensor:
         """``[T, B, H, K, V]``: the state after each token.
@@ -46,15 +46,17 @@ class Inside:
         Raises:
             InputError: packed sequences, each of which must be run alone to see its states; or a memory that grows.
         """
-        if self.final_state is None:
-            raise InputError("expected a layer with a state of fixed size, got one whose memory grows with the sequence.")
+        if self.final_state is None or self.op is None:
+            raise InputError(
+                "expected a layer whose op goes on from a state of fixed size, got one whose memory grows or that has no such op."
+            )
         if self.cu_seqlens is not None:
             raise InputError("expected one sequence for each row, got packed sequences. Run each alone to see its states.")
         state, found = self.initial_state, []
-        tokens = self.o.shape[1]
+        op, tokens = self.op, self.o.shape[1]
         for t in range(tokens):
             step = {name: x[:, t * (x.shape[1] // tokens) : (t + 1) * (x.shape[1] // tokens)] for name, x in self.inputs.items()}
-            _, state = self.op(**step, initial_state=state, output_final_state=True, form="recurrent")
+            _, state = op(**step, initial_state=state, output_final_state=True, form="recurrent")
             if state is None:
                 raise TypeError("the final state was asked for")
             found.append(state)
@@ -64,7 +66,12 @@ class Inside:
         """``[B, H, T, T * r]``: how much of each value each output holds, the initial state aside; read off the op itself.
 
         The values are replaced by unit vectors, so this takes O(T^2) memory per head.
+
+        Raises:
+            InputError: a layer without heads of values, whose states all channels share.
         """
+        if self.op is None:
+            raise InputError("expected a layer with heads of values, got one whose states all channels share; it has no such matrix.")
         batch, writes, heads, _ = self.inputs["v"].shape
         units = torch.eye(writes, dtype=self.o.dtype, device=self.o.device)[None, :, None].expand(batch, writes, heads, writes)
         out, _ = self.op(**{**self.inputs, "v": units}, cu_seqlens=self.cu_seqlens)

@@ -1,0 +1,121 @@
+"""State space layers and what they begin with: definitions, forms, contracts."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.linalg
+import torch
+
+from transect import mixers
+from transect.errors import InputError
+from transect.mixers.diagonal_ssm import diagonal_ssm
+from transect.mixers.hippo import diagonal_init, hippo, log_steps
+from transect.testing import check_mixer_layer
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mixers.S4D(hidden_size=6, state_size=3),
+        lambda: mixers.S4D(hidden_size=6, state_size=3, init="lin", discretization="bilinear"),
+        lambda: mixers.S5(hidden_size=6, state_size=4, init="inv"),
+        lambda: mixers.LRU(hidden_size=6, state_size=4, r_min=0.9),
+    ],
+    ids=["s4d", "s4d, bilinear", "s5", "lru"],
+)
+def test_contract(make):
+    check_mixer_layer(make())
+
+
+def test_every_form_is_the_loop_also_packed():
+    x = torch.randn(1, 37, 5, dtype=torch.complex128)
+    log_a = torch.complex(-torch.rand(5, dtype=torch.float64), 3 * torch.randn(5, dtype=torch.float64))
+    start = torch.randn(3, 5, dtype=torch.complex128)
+    bounds = (0, 11, 11, 37)
+    truth = diagonal_ssm(x, log_a, initial_state=start, bounds=bounds, form="naive")
+    for form in ("chunk", "parallel", "recurrent"):
+        for found, wanted in zip(diagonal_ssm(x, log_a, initial_state=start, bounds=bounds, form=form, chunk_size=4), truth, strict=True):
+            assert torch.allclose(found, wanted, atol=1e-12)
+
+
+def test_holding_inputs_is_the_matrix_exponential():
+    layer = mixers.S4D(hidden_size=2, state_size=3).double()
+    log_a, b = layer.transitions()
+    rates = torch.complex(-layer.log_real.exp(), layer.imaginary)[0]
+    step = float(layer.log_dt[0].detach().exp())
+    system = np.zeros((4, 4), dtype=complex)  # the input as one more state, which does not move
+    system[:3, :3], system[:3, 3] = np.diag(rates.detach().numpy()), 1
+    held = scipy.linalg.expm(step * system)
+    assert np.allclose(log_a.exp().detach().numpy()[:3], np.diag(held)[:3], atol=1e-12)
+    assert np.allclose(b.detach().numpy()[0], held[:3, 3], atol=1e-12)
+
+
+def test_legs_has_the_eigenvalues_minus_one_to_minus_n():
+    a, b = hippo("legs", 6)
+    assert torch.allclose(torch.linalg.eigvals(a).real.sort(descending=True).values, -torch.arange(1, 7, dtype=torch.float64), atol=1e-9)
+    assert torch.allclose(b, (2 * torch.arange(6, dtype=torch.float64) + 1).sqrt())
+
+
+def test_legs_remembers_the_past_in_warped_legendre_polynomials():
+    """Coefficients of u(t) = exp(-s) over the warped time y = exp(-s): the polynomial y, whose first two coefficients are 1/2 and 1/(2 sqrt(3))."""
+    a, b = (part.numpy() for part in hippo("legs", 4))
+    h = scipy.integrate.solve_ivp(lambda t, h: a @ h + b * math.exp(t), (-40, 0), np.zeros(4), rtol=1e-9, atol=1e-12).y[:, -1]
+    assert np.allclose(h, [1 / 2, 1 / (2 * 3**0.5), 0, 0], atol=1e-6)
+
+
+def test_fout_turns_at_whole_frequencies_but_for_what_leaves_the_window():
+    a, b = hippo("fout", 8)
+    turn = a + 0.5 * b[:, None] * b
+    assert torch.allclose(turn, -turn.mT, atol=1e-12)
+    speeds = torch.linalg.eigvals(turn).imag.sort().values / (2 * math.pi)
+    assert torch.allclose(speeds, torch.tensor([-3.0, -2, -1, 0, 0, 1, 2, 3], dtype=torch.float64), atol=1e-9)
+
+
+def test_diagonal_beginnings():
+    assert torch.allclose(diagonal_init("lin", 3).imag, math.pi * torch.arange(3.0, dtype=torch.float64))
+    assert torch.allclose(diagonal_init("inv", 2).imag, torch.tensor([4 / math.pi * 3, 4 / math.pi * (4 / 3 - 1)], dtype=torch.float64))
+    for kind in ("legs", "lin", "inv"):
+        found = diagonal_init(kind, 5)
+        assert (found.real == -0.5).all()
+        assert (found.imag >= 0).all()
+    a, _ = hippo("legs", 10)
+    p = (torch.arange(10, dtype=torch.float64) + 0.5).sqrt()
+    truth = torch.linalg.eigvals(a + p[:, None] * p)
+    assert torch.allclose(diagonal_init("legs", 5).imag, truth.imag.sort().values[5:], atol=1e-9)
+    assert torch.allclose(truth.real, torch.full((10,), -0.5, dtype=torch.float64), atol=1e-9)
+    steps = log_steps(1000).exp()
+    assert 0.001 <= float(steps.min()) < 0.0015
+    assert 0.07 < float(steps.max()) <= 0.1 + 1e-6
+
+
+def test_lru_begins_on_its_ring():
+    layer = mixers.LRU(hidden_size=4, state_size=200, r_min=0.5, r_max=0.9)
+    radius = layer.transitions()[0].real.exp()
+    assert 0.5 <= float(radius.min().detach()) < float(radius.max().detach()) <= 0.9 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: mixers.S4D(hidden_size=4, state_size=0), "state_size of at least 1"),
+        (lambda: mixers.S4D(hidden_size=4, discretization="zho"), "zoh or bilinear"),
+        (lambda: mixers.S5(hidden_size=4, init="leg"), "legs"),
+        (lambda: mixers.LRU(hidden_size=4, r_min=0.9, r_max=0.5), "r_min < r_max"),
+        (lambda: hippo("legs", 0), "at least 1, got 0"),
+        (lambda: log_steps(3, low=0.0), "0 < low"),
+        (lambda: diagonal_ssm(torch.ones(1, 2, 1, dtype=torch.complex64), torch.ones(1, dtype=torch.complex64)), "would grow"),
+        (lambda: mixers.S5(hidden_size=4)(torch.ones(1, 2, 4), return_inside=True)[1].effective_matrix(), "no such matrix"),
+    ],
+)
+def test_refuses(make, says):
+    with pytest.raises(InputError, match=says):
+        make()
