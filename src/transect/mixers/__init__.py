@@ -49,6 +49,7 @@ from transect.mixers.layers import (
     Mamba2,
     MixerCache,
     MixtureOfMemories,
+    MomentumDeltaNet,
     RetNet,
     TransNormer,
     VariationalLinearAttention,
@@ -56,6 +57,7 @@ from transect.mixers.layers import (
 from transect.mixers.linear_attention import linear_attention
 from transect.mixers.log_linear import log_linear_gated_delta_rule, log_linear_simple_gla
 from transect.mixers.memories import mixture_of_memories
+from transect.mixers.momentum import momentum_delta_rule
 from transect.mixers.retention import retention
 from transect.mixers.rwkv7 import rwkv7
 from transect.mixers.simple_gla import simple_gla
@@ -93,6 +95,7 @@ __all__ = [
     "MixerCache",
     "MixtureOfExpertsMLP",
     "MixtureOfMemories",
+    "MomentumDeltaNet",
     "RetNet",
     "StackConfig",
     "StackForCausalLM",
@@ -114,6 +117,7 @@ __all__ = [
     "log_linear_gated_delta_rule",
     "log_linear_simple_gla",
     "mixture_of_memories",
+    "momentum_delta_rule",
     "read_checkpoint",
     "retention",
     "rwkv7",

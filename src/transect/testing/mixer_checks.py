@@ -20,6 +20,7 @@ _PER_TOKEN = (
     "v",
     "g",
     "beta",
+    "mu",
     "r",
     "w",
     "a",
@@ -164,8 +165,8 @@ class _Check:
                     if name in _PER_TOKEN:
                         places = cut * (rank if name in {"k", "v", "beta"} else 1)
                         changed[name] = torch.cat([plain[name][:, :places], 3 * other[:, places:].to(dtype)], 1)
-                        if name == "beta":
-                            changed[name] = changed[name].clamp(max=2)
+                        if name in {"beta", "mu"}:
+                            changed[name] = changed[name].clamp(max=2 if name == "beta" else 0.9)
                 one = self.everything(plain, until=cut, form=form, chunk_size=8)
                 two = self.everything(changed, until=cut, form=form, chunk_size=8)
                 for name in one.keys() - {"the final state"}:

@@ -19,6 +19,7 @@ from transect.mixers.layers.linear_attention_layer import LinearAttention
 from transect.mixers.layers.log_linear_layers import LogLinearGatedDeltaNet, LogLinearLayer, LogLinearMamba2
 from transect.mixers.layers.mamba2 import Mamba2
 from transect.mixers.layers.mixture_of_memories_layer import MixtureOfMemories
+from transect.mixers.layers.momentum_delta_net import MomentumDeltaNet
 from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.layers.retnet import RetNet
 from transect.mixers.layers.rwkv7_layer import RWKV7
@@ -59,6 +60,7 @@ __all__ = [
     "Mixed",
     "MixerCache",
     "MixtureOfMemories",
+    "MomentumDeltaNet",
     "Past",
     "ProjectedLayer",
     "Relu",
