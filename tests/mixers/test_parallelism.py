@@ -2,11 +2,12 @@
 
 import datetime
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 
 from transect import mixers
 from transect.errors import InputError
@@ -122,8 +123,17 @@ def _rank(rank, where):
 
 
 def test_four_ranks_give_what_one_gives(tmp_path):
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    mp.spawn(_rank, args=(str(tmp_path / "meet"),), nprocs=RANKS)
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, __file__, str(rank), str(tmp_path / "meet")],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(RANKS)
+    ]
+    said = [process.communicate(timeout=300)[1] for process in ranks]
+    assert [process.returncode for process in ranks] == [0] * RANKS, "\n".join(said)
 
 
 def test_without_a_group_it_says_so():
@@ -135,3 +145,7 @@ def test_without_a_group_it_says_so():
     ):
         with pytest.raises(InputError, match="init_process_group"):
             run()
+
+
+if __name__ == "__main__":  # one of the ranks
+    _rank(int(sys.argv[1]), sys.argv[2])
