@@ -8,10 +8,12 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+import transect
 from transect import mixers
 from transect.errors import InputError
 from transect.mixers.models import StackCache
 from transect.mixers.models.kinds import feed_forward_kinds, layer_kinds
+from transect.testing import tiny_tokenizer
 
 EVERYTHING = ["gdn", {"kind": "mamba2", "head_k_dim": 4}, {"kind": "attention", "window": 5}, "kda", "Attention"]
 
@@ -176,6 +178,21 @@ def test_a_cache_resets_repeats_and_is_not_cut():
             cache.crop(3)
         cache.reset()
         assert torch.equal(model(ids, cache=cache).logits, first)
+
+
+def test_its_activations_are_captured_as_those_of_any_model():
+    tokenizer = tiny_tokenizer()
+    model = transect.load(_model(["gdn", "mamba2", "attention"], vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    texts = ["The city of Paris is in France.", "Rome is old.", "x"]
+    sites = ["layers[*]", "layers[0].attn.out", "layers[1].mlp.out", "final_norm"]
+    together = transect.capture(model, texts, sites=sites, tokens="last")
+    for site in ("layers[2]", "layers[0].attn.out", "final_norm"):
+        alone = torch.cat([transect.capture(model, [text], sites=site, tokens="last")[site] for text in texts])
+        assert torch.allclose(together[site], alone, atol=1e-6)
+    with torch.no_grad():
+        ids = torch.tensor([tokenizer(texts[0])["input_ids"]])
+        stream = model.module(ids, output_hidden_states=True).hidden_states
+    assert torch.allclose(together["layers[0]"][0], stream[1][0, -1], atol=1e-5)
 
 
 @pytest.mark.parametrize(
