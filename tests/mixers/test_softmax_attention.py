@@ -112,3 +112,13 @@ def test_refuses_shapes():
         softmax_attention(one, one, one, window=0)
     with pytest.raises(InputError, match="chunk"):
         softmax_attention(one, one, one, form="chunk")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("window", [None, 20])
+def test_later_tokens_change_no_bit_of_earlier_outputs_at_real_sizes(window, dtype):
+    q, k, v = (torch.randn(1, 200, 2, 64, dtype=dtype) for _ in range(3))
+    for cut in (37, 149):
+        changed = [torch.cat([part[:, :cut], 3 * torch.randn_like(part[:, cut:])], 1) for part in (q, k, v)]
+        found = softmax_attention(*changed, window=window)
+        assert torch.equal(found[:, :cut], softmax_attention(q, k, v, window=window)[:, :cut])
