@@ -35,6 +35,7 @@ from transect.mixers.layers import (
     S5,
     Attention,
     BidirectionalLinearAttention,
+    BilinearRNN,
     CurvatureQuery,
     DeltaNet,
     DeltaProductNet,
@@ -56,6 +57,7 @@ from transect.mixers.layers import (
 )
 from transect.mixers.linear_attention import linear_attention
 from transect.mixers.log_linear import log_linear_gated_delta_rule, log_linear_simple_gla
+from transect.mixers.matrix_recurrence import matrix_recurrence
 from transect.mixers.memories import mixture_of_memories
 from transect.mixers.momentum import momentum_delta_rule
 from transect.mixers.retention import retention
@@ -79,6 +81,7 @@ __all__ = [
     "Attention",
     "BidirectionalLinearAttention",
     "BilinearMLP",
+    "BilinearRNN",
     "CurvatureQuery",
     "DeltaNet",
     "DeltaProductNet",
@@ -116,6 +119,7 @@ __all__ = [
     "linear_attention",
     "log_linear_gated_delta_rule",
     "log_linear_simple_gla",
+    "matrix_recurrence",
     "mixture_of_memories",
     "momentum_delta_rule",
     "read_checkpoint",

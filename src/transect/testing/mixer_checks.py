@@ -21,6 +21,8 @@ _PER_TOKEN = (
     "g",
     "beta",
     "mu",
+    "transitions",
+    "additions",
     "r",
     "w",
     "a",

@@ -65,6 +65,8 @@ def mixer_inputs(op: Mixer, *, batch: int = 2, tokens: int = 11, seed: int = 0) 
         "A": -normal(heads).abs(),
         "B": normal(batch, tokens, 1, width),
         "C": normal(batch, tokens, 1, width),
+        "transitions": 0.5 * normal(batch, tokens, heads, width, width),
+        "additions": normal(batch, tokens, heads, width),
         "mu": 0.9 * torch.rand(batch, tokens, heads, generator=draw, dtype=torch.float64),
         "r": normal(batch, tokens, heads, width),
         "w": -normal(batch, tokens, heads, width).abs(),

@@ -18,6 +18,7 @@ from transect.mixers.layers.lightning_attention import LightningAttention
 from transect.mixers.layers.linear_attention_layer import LinearAttention
 from transect.mixers.layers.log_linear_layers import LogLinearGatedDeltaNet, LogLinearLayer, LogLinearMamba2
 from transect.mixers.layers.mamba2 import Mamba2
+from transect.mixers.layers.matrix_rnn import BilinearRNN
 from transect.mixers.layers.mixture_of_memories_layer import MixtureOfMemories
 from transect.mixers.layers.momentum_delta_net import MomentumDeltaNet
 from transect.mixers.layers.projected import ProjectedLayer
@@ -37,6 +38,7 @@ __all__ = [
     "S5",
     "Attention",
     "BidirectionalLinearAttention",
+    "BilinearRNN",
     "CurvatureQuery",
     "DeltaNet",
     "DeltaProductNet",
