@@ -47,6 +47,7 @@ bench: setup $(PEERS)/.installed  ## speed and memory, side by side with the pee
 	$(BIN)/python benchmarks/stress.py
 	$(BIN)/python benchmarks/monitor.py
 	$(BIN)/python benchmarks/mixers.py
+	$(BIN)/python benchmarks/triangular.py
 
 $(PEERS)/.installed: benchmarks/peers.txt constraints.txt
 	$(PYTHON) -m venv $(PEERS)
