@@ -22,6 +22,7 @@ from transect.mixers.layers.matrix_rnn import BilinearRNN
 from transect.mixers.layers.mixture_of_memories_layer import MixtureOfMemories
 from transect.mixers.layers.momentum_delta_net import MomentumDeltaNet
 from transect.mixers.layers.projected import ProjectedLayer
+from transect.mixers.layers.reflections import Reflections
 from transect.mixers.layers.retnet import RetNet
 from transect.mixers.layers.rwkv7_layer import RWKV7
 from transect.mixers.layers.state_space import LRU, S4D, S5
@@ -65,6 +66,7 @@ __all__ = [
     "MomentumDeltaNet",
     "Past",
     "ProjectedLayer",
+    "Reflections",
     "Relu",
     "RetNet",
     "SequenceLayer",
