@@ -65,13 +65,6 @@ def mixer_inputs(op: Mixer, *, batch: int = 2, tokens: int = 11, seed: int = 0) 
         "A": -normal(heads).abs(),
         "B": normal(batch, tokens, 1, width),
         "C": normal(batch, tokens, 1, width),
-        "transitions": 0.5 * normal(batch, tokens, heads, width, width),
-        "additions": normal(batch, tokens, heads, width),
-        "mu": 0.9 * torch.rand(batch, tokens, heads, generator=draw, dtype=torch.float64),
-        "r": normal(batch, tokens, heads, width),
-        "w": -normal(batch, tokens, heads, width).abs(),
-        "a": -0.5 * normal(batch, tokens, heads, width),
-        "b": 0.5 * normal(batch, tokens, heads, width),
         "D": normal(heads),
         "num_householder": rank,
         "level_weights": normal(batch, tokens, heads, 6),
@@ -85,6 +78,13 @@ def mixer_inputs(op: Mixer, *, batch: int = 2, tokens: int = 11, seed: int = 0) 
         "gate": normal(batch, tokens, heads),
         "cache_size": 3,
         "eta": torch.rand(heads, generator=draw, dtype=torch.float64),
+        "transitions": 0.5 * normal(batch, tokens, heads, width, width),
+        "additions": normal(batch, tokens, heads, width),
+        "mu": 0.9 * torch.rand(batch, tokens, heads, generator=draw, dtype=torch.float64),
+        "r": normal(batch, tokens, heads, width),
+        "w": -normal(batch, tokens, heads, width).abs(),
+        "a": -0.5 * normal(batch, tokens, heads, width),
+        "b": 0.5 * normal(batch, tokens, heads, width),
     }
     found = {name: made[name] for name in names if name in made}
     try:
