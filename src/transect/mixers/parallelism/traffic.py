@@ -40,7 +40,7 @@ def place(group: dist.ProcessGroup | None) -> tuple[int, int]:
 
 
 class AllGather(torch.autograd.Function):
-    """``[...]`` of every rank as ``[ranks, ...]``; the gradient comes back in one collective of the same size."""
+    """``[...]`` of every rank as ``[ranks, ...]``; the gradient comes back in one collective, of all ranks' parts at once."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, group: dist.ProcessGroup | None, traffic: Traffic) -> torch.Tensor:
