@@ -22,7 +22,7 @@ Transition = Literal["block", "rotation", "diagonal"]
 
 @final
 class BilinearRNN(SequenceLayer):
-    """State transitions that are linear in the input, from full (one head) over blocks and rotations to diagonal ones.
+    """State transitions by matrices made from the input, from full (one head) over blocks and rotations to diagonal ones.
 
     ``[B, T, hidden_size]`` to the same; see `SequenceLayer.forward` for caches, masks and packed sequences. With "block" it is the block-diagonal RNN for
     regular languages: every column of a block is divided by the sum of its absolute values where that is above 1, so no state grows.
