@@ -6,6 +6,9 @@ Paper: Momentum DeltaNet (MDN), 2026, whose abstract alone is followed here; its
     M_t = mu_t M_{t-1} + k_t e_t^T
     S_t = exp(g_t) S_{t-1} + M_t,   o_t = scale * q_t^T S_t
 
+The recurrence is not stable everywhere: with mu well above 1/2, strong writes and hardly any decay its states grow without bound. The paper
+couples its gates so that they do not; that coupling is not here.
+
 Two states side by side, so transitions can have pairs of complex eigenvalues. With mu = 0 this is the gated delta rule. In a chunk, S_i holds the write
 of j with a weight c_ij and M_i with m_ij, which follow row by row without a division, so a closed gate is exact:
 

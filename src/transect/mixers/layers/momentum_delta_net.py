@@ -28,7 +28,8 @@ class MomentumDeltaNet(ProjectedLayer):
         num_heads: heads.
         head_k_dim: width of a head's queries and keys; None for hidden_size / num_heads.
         head_v_dim: width of a head's values; None for head_k_dim.
-        max_momentum: the most of the momentum that may stay, from above 0 to below 1; less than 1 keeps the writes bounded.
+        max_momentum: the most of the momentum that may stay, from above 0 to below 1. High momentum with slow decay lets the state grow without
+            bound; see `transect.mixers.momentum`.
         conv_size: tokens that the short convolution sees; None for no convolution.
         use_gate: whether the output is gated by the input.
         norm_eps: epsilon of the output norm.
