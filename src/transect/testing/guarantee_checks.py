@@ -140,8 +140,8 @@ def check_early_stopping(stop: Callable[..., Any], *, draws: int = 200) -> None:
     1. Purity: scores, outcomes and random states are as before; again the same.
     2. The promise: over many draws, a certificate that holds has a cascade whose true recall is below the target no more often than
        ``1 - confidence`` and the error of so many draws.
-    3. Where failure shows, compute is saved; where scores are noise, the recall is kept all the same.
-    4. Edges: infinite scores (the row is named), no success, and too few successes (how many are needed is said) are refused.
+    3. Where failure shows, compute is saved.
+    4. Edges: infinite scores (the row is named), no success, and too few successes are refused.
 
     Args:
         stop: called as ``stop(scores [n, r], success [n], costs=, target=, confidence=, seed=)``; gives `cascade` and `certificate`.
