@@ -70,14 +70,14 @@ def test_one_token_none_and_all_gates_open():
     assert torch.allclose(mixers.bidirectional_attention(q, k, v, scale=1.0), (q * k).sum(-1, keepdim=True) * v)
     assert mixers.bidirectional_attention(q[:, :0], k[:, :0], v[:, :0]).shape == (2, 0, 2, 4)
     q, k, v, g = _given("scalar")
-    assert torch.allclose(mixers.bidirectional_attention(q, k, v, 0 * g), mixers.bidirectional_attention(q, k, v), atol=1e-12)
+    assert torch.allclose(mixers.bidirectional_attention(q, k, v, 0 * g), mixers.bidirectional_attention(q, k, v), rtol=0, atol=1e-12)
 
 
 def test_the_turned_sequence_gives_the_turned_outputs():
     q, k, v, g = _given("scalar")
     moved = torch.cat([torch.zeros_like(g[:, :1]), g[:, 1:].flip(1)], 1)  # the decay between two tokens belongs to the second
     found = mixers.bidirectional_attention(q.flip(1), k.flip(1), v.flip(1), moved)
-    assert torch.allclose(found.flip(1), mixers.bidirectional_attention(q, k, v, g), atol=1e-12)
+    assert torch.allclose(found.flip(1), mixers.bidirectional_attention(q, k, v, g), rtol=0, atol=1e-12)
 
 
 def test_any_op_both_ways():
@@ -92,7 +92,7 @@ def test_any_op_both_ways():
     alone = [
         both_ways(mixers.gated_delta_rule, **{name: part[:, cut] for name, part in one.items()}) for cut in (slice(0, 8), slice(8, 21))
     ]
-    assert torch.allclose(packed, torch.cat(alone, 1), atol=1e-12)
+    assert torch.allclose(packed, torch.cat(alone, 1), rtol=0, atol=1e-12)
     with pytest.raises(InputError, match="lengths"):
         both_ways(mixers.gated_delta_rule, **{**given, "v": v[:, 1:]})
 
@@ -105,12 +105,12 @@ def test_the_layer_in_every_form_and_padded(decay):
         x = torch.randn(3, 13, 12, dtype=torch.float64)
     truth = layer(x, form="naive")
     for form in ("parallel", "recurrent", "chunk"):
-        assert torch.allclose(layer(x, form=form), truth, atol=1e-12)
+        assert torch.allclose(layer(x, form=form), truth, rtol=0, atol=1e-12)
     masks = torch.ones(3, 13, dtype=torch.long)
     masks[0, :4], masks[1, 8:], masks[2, 3:6] = 0, 0, 0
     y = layer(x.masked_fill(masks[..., None] == 0, torch.nan), attention_mask=masks)
     for row, mask, one in zip(x, masks.bool(), y, strict=True):
-        assert torch.allclose(one[mask], layer(row[mask][None])[0], atol=1e-12)
+        assert torch.allclose(one[mask], layer(row[mask][None])[0], rtol=0, atol=1e-12)
         assert not one[~mask].any()
     grads = torch.autograd.grad(layer(x).sum(), list(layer.parameters()))
     assert all(grad.abs().sum() > 0 for grad in grads)

@@ -18,7 +18,7 @@ def test_a_bilinear_layer_is_its_tensor():
     layer = mixers.BilinearMLP(hidden_size=6, intermediate_size=5).double()
     x = torch.randn(20, 6, dtype=torch.float64)
     tensor = layer.interaction_tensor()
-    assert torch.allclose(torch.einsum("oij,ni,nj->no", tensor, x, x), layer(x), atol=1e-12)
+    assert torch.allclose(torch.einsum("oij,ni,nj->no", tensor, x, x), layer(x), rtol=0, atol=1e-12)
     assert torch.equal(tensor, tensor.mT)
 
 
@@ -26,7 +26,7 @@ def test_eigenvectors_say_what_writes_a_direction():
     layer = mixers.BilinearMLP(hidden_size=6, intermediate_size=2).double()
     direction, x = torch.randn(6, dtype=torch.float64), torch.randn(20, 6, dtype=torch.float64)
     found = layer.interactions(direction)
-    assert torch.allclose(((x @ found.vectors.mT) ** 2) @ found.values, layer(x) @ direction, atol=1e-12)
+    assert torch.allclose(((x @ found.vectors.mT) ** 2) @ found.values, layer(x) @ direction, rtol=0, atol=1e-12)
     assert int((found.values.abs() > 1e-9).sum()) <= 4
     assert torch.equal(found.values.abs(), found.values.abs().sort(descending=True).values)
     with pytest.raises(InputError, match=r"\[6\] of the output, got \[5\]"):
@@ -48,10 +48,10 @@ def test_a_mixture_is_the_sum_over_all_experts_with_most_weights_zero(settings):
     if layer.shared_expert is not None:
         truth = truth + layer.shared_gate(x).sigmoid() * layer.shared_expert(x)
     y = layer(x)
-    assert torch.allclose(y, truth, atol=1e-12)
+    assert torch.allclose(y, truth, rtol=0, atol=1e-12)
     leaves = [x, *layer.parameters()]
     for one, other in zip(torch.autograd.grad(y.sin().sum(), leaves), torch.autograd.grad(truth.sin().sum(), leaves), strict=True):
-        assert torch.allclose(one, other, atol=1e-12)
+        assert torch.allclose(one, other, rtol=0, atol=1e-12)
     assert layer(x[:, :0]).shape == (2, 0, 6)
 
 

@@ -44,7 +44,7 @@ def test_every_form_is_the_loop_also_packed():
     truth = diagonal_ssm(x, log_a, initial_state=start, bounds=bounds, form="naive")
     for form in ("chunk", "parallel", "recurrent"):
         for found, wanted in zip(diagonal_ssm(x, log_a, initial_state=start, bounds=bounds, form=form, chunk_size=4), truth, strict=True):
-            assert torch.allclose(found, wanted, atol=1e-12)
+            assert torch.allclose(found, wanted, rtol=0, atol=1e-12)
 
 
 def test_holding_inputs_is_the_matrix_exponential():
@@ -55,13 +55,15 @@ def test_holding_inputs_is_the_matrix_exponential():
     system = np.zeros((4, 4), dtype=complex)  # the input as one more state, which does not move
     system[:3, :3], system[:3, 3] = np.diag(rates.detach().numpy()), 1
     held = scipy.linalg.expm(step * system)
-    assert np.allclose(log_a.exp().detach().numpy()[:3], np.diag(held)[:3], atol=1e-12)
-    assert np.allclose(b.detach().numpy()[0], held[:3, 3], atol=1e-12)
+    assert np.allclose(log_a.exp().detach().numpy()[:3], np.diag(held)[:3], rtol=0, atol=1e-12)
+    assert np.allclose(b.detach().numpy()[0], held[:3, 3], rtol=0, atol=1e-12)
 
 
 def test_legs_has_the_eigenvalues_minus_one_to_minus_n():
     a, b = hippo("legs", 6)
-    assert torch.allclose(torch.linalg.eigvals(a).real.sort(descending=True).values, -torch.arange(1, 7, dtype=torch.float64), atol=1e-9)
+    assert torch.allclose(
+        torch.linalg.eigvals(a).real.sort(descending=True).values, -torch.arange(1, 7, dtype=torch.float64), rtol=0, atol=1e-9
+    )
     assert torch.allclose(b, (2 * torch.arange(6, dtype=torch.float64) + 1).sqrt())
 
 
@@ -75,9 +77,9 @@ def test_legs_remembers_the_past_in_warped_legendre_polynomials():
 def test_fout_turns_at_whole_frequencies_but_for_what_leaves_the_window():
     a, b = hippo("fout", 8)
     turn = a + 0.5 * b[:, None] * b
-    assert torch.allclose(turn, -turn.mT, atol=1e-12)
+    assert torch.allclose(turn, -turn.mT, rtol=0, atol=1e-12)
     speeds = torch.linalg.eigvals(turn).imag.sort().values / (2 * math.pi)
-    assert torch.allclose(speeds, torch.tensor([-3.0, -2, -1, 0, 0, 1, 2, 3], dtype=torch.float64), atol=1e-9)
+    assert torch.allclose(speeds, torch.tensor([-3.0, -2, -1, 0, 0, 1, 2, 3], dtype=torch.float64), rtol=0, atol=1e-9)
 
 
 def test_diagonal_beginnings():
@@ -90,8 +92,8 @@ def test_diagonal_beginnings():
     a, _ = hippo("legs", 10)
     p = (torch.arange(10, dtype=torch.float64) + 0.5).sqrt()
     truth = torch.linalg.eigvals(a + p[:, None] * p)
-    assert torch.allclose(diagonal_init("legs", 5).imag, truth.imag.sort().values[5:], atol=1e-9)
-    assert torch.allclose(truth.real, torch.full((10,), -0.5, dtype=torch.float64), atol=1e-9)
+    assert torch.allclose(diagonal_init("legs", 5).imag, truth.imag.sort().values[5:], rtol=0, atol=1e-9)
+    assert torch.allclose(truth.real, torch.full((10,), -0.5, dtype=torch.float64), rtol=0, atol=1e-9)
     steps = log_steps(1000).exp()
     assert 0.001 <= float(steps.min()) < 0.0015
     assert 0.07 < float(steps.max()) <= 0.1 + 1e-6

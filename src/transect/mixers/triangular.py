@@ -9,7 +9,7 @@ Paper: Fast stable triangular inversion for delta-rule linear attention, 2026.
     newton         X <- X (2 I - L X) from I, which is the same product in another order
 
 `benchmarks/triangular.py` measures their errors and times. The direct ones
-are the most accurate and, on a CPU, three to four times as fast at 64 rows.
+are the most accurate and, on a CPU, three to six times as fast at 64 rows.
 """
 
 import math
