@@ -217,8 +217,9 @@ def _block(given: LevelProblem, *, whole: bool) -> tuple[torch.Tensor, torch.Ten
         lower = (k @ writing.mT * between).tril(-1)
         eye = torch.eye(size, dtype=q.dtype, device=q.device).expand_as(lower)
         inverse = torch.linalg.solve_triangular(lower, eye, upper=False, unitriangular=True)
+        erased = torch.linalg.solve_triangular(lower, k * since, upper=False, unitriangular=True)  # by the inverse it would lose digits
+        reads, moved = reads - matrix @ erased, moved - (ends.mT @ erased)[:, :, None] @ given.state
         matrix, ends = matrix @ inverse, inverse.mT @ ends
-        reads, moved = reads - matrix @ (k * since), moved - (ends.mT @ (k * since))[:, :, None] @ given.state
 
     def weights_at(places: torch.Tensor) -> torch.Tensor:
         return given.weights.transpose(1, 2).gather(3, places[:, None].expand(-1, q.shape[1], -1, -1))
