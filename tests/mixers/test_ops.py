@@ -10,6 +10,7 @@ import torch
 from transect import mixers
 from transect.errors import InputError
 from transect.mixers.algebra import recurrence
+from transect.mixers.bidirectional import both_ways
 from transect.mixers.chunk import chunked
 from transect.mixers.naive import naive
 from transect.mixers.parallel import effective_matrix
@@ -22,8 +23,8 @@ def _off(one, other):
 
 def test_every_op_of_the_room_is_found():
     functions = {name: getattr(mixers, name) for name in mixers.__all__ if inspect.isfunction(getattr(mixers, name))}
-    stateful = [name for name, function in functions.items() if "output_final_state" in inspect.signature(function).parameters]
-    assert [op.__name__ for op in all_mixers()] == stateful
+    stateless = {"bidirectional_attention", "block_attention", "build", "read_checkpoint", "softmax_attention"}
+    assert {op.__name__ for op in all_mixers()} == functions.keys() - stateless
 
 
 @pytest.mark.parametrize("op", all_mixers(), ids=lambda op: op.__name__)
@@ -261,11 +262,38 @@ def test_refuses(change, says):
         mixers.gated_delta_rule(**given)
 
 
-@pytest.mark.parametrize("bounds", [[0, 5], [0, 12], [1, 11], [0, 7, 5, 11], [11], [], torch.tensor([0.0, 11.0]), torch.tensor([[0, 11]])])
-def test_refuses_bounds_that_do_not_add_up(bounds):
-    given = mixer_inputs(mixers.delta_rule, batch=1)
-    with pytest.raises(InputError, match="cu_seqlens"):
-        mixers.delta_rule(**given, cu_seqlens=bounds)
+WRONG_BOUNDS = [
+    *([0, 5], [0, 12], [1, 11], [0, 7, 5, 11], [11], [], [0, 2.5, 11]),
+    *(torch.tensor([0.0, 11.0]), torch.tensor([[0, 11]]), torch.tensor([False, True])),
+]
+
+
+@pytest.mark.parametrize("op", all_mixers(), ids=lambda op: op.__name__)
+def test_every_op_refuses_bounds_that_do_not_add_up(op):
+    given = mixer_inputs(op, batch=1)
+    for bounds in WRONG_BOUNDS:
+        with pytest.raises(InputError, match="cu_seqlens"):
+            op(**given, cu_seqlens=bounds)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        mixers.softmax_attention,
+        functools.partial(mixers.block_attention, block_size=4),
+        mixers.bidirectional_attention,
+        functools.partial(both_ways, mixers.linear_attention),
+    ],
+    ids=["softmax_attention", "block_attention", "bidirectional_attention", "both_ways"],
+)
+def test_functions_without_a_state_refuse_bounds_that_do_not_add_up(op):
+    given = mixer_inputs(mixers.linear_attention, batch=1)
+    assert len(given["q"][0]) == 11
+    for bounds in WRONG_BOUNDS:
+        with pytest.raises(InputError, match="cu_seqlens"):
+            op(**given, cu_seqlens=bounds)
+    with pytest.raises(InputError, match="batch of 1"):
+        op(**mixer_inputs(mixers.linear_attention, batch=2), cu_seqlens=[0, 5, 11])
 
 
 def test_other_ops_refuse_what_they_cannot_use():

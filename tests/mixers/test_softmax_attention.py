@@ -1,10 +1,13 @@
 """Softmax attention against its definition, against transformers' Qwen3-Next, and with what it cannot use."""
 
+import functools
+
 import pytest
 import torch
 
 from transect import mixers
 from transect.errors import InputError
+from transect.mixers.block_attention import block_attention
 from transect.mixers.softmax_attention import KeysAndValues, softmax_attention
 from transect.testing import check_mixer_layer
 
@@ -122,3 +125,15 @@ def test_later_tokens_change_no_bit_of_earlier_outputs_at_real_sizes(window, dty
         changed = [torch.cat([part[:, :cut], 3 * torch.randn_like(part[:, cut:])], 1) for part in (q, k, v)]
         found = softmax_attention(*changed, window=window)
         assert torch.equal(found[:, :cut], softmax_attention(q, k, v, window=window)[:, :cut])
+
+
+@pytest.mark.parametrize("op", [softmax_attention, functools.partial(block_attention, block_size=4)], ids=["softmax", "block"])
+@pytest.mark.parametrize("change", [{"heads": 1}, {"width": 3}, {"rows": 1}, {"values": 3}, {"seen": 1}], ids=str)
+def test_refuses_a_past_of_other_sequences(op, change):
+    q, k, v = (torch.randn(2, 3, 2, 4, generator=torch.Generator().manual_seed(0)) for _ in range(3))
+    rows, heads, width = change.get("rows", 2), change.get("heads", 2), change.get("width", 4)
+    past = KeysAndValues(
+        k=torch.zeros(rows, 2, heads, width), v=torch.zeros(rows, 2, heads, change.get("values", 4)), seen=torch.ones(change.get("seen", 2))
+    )
+    with pytest.raises(InputError, match="expected a past of k"):
+        op(q, k, v, past=past)

@@ -126,7 +126,7 @@ def recurrence(
     if heads != q.shape[2]:
         q, k = (part.repeat_interleave(heads // part.shape[2], 2) for part in (q, k))
     dtype = torch.promote_types(torch.promote_types(torch.promote_types(q.dtype, k.dtype), v.dtype), torch.float32)
-    bounds = None if cu_seqlens is None else _bounds(cu_seqlens, batch=batch, tokens=tokens)
+    bounds = checked_bounds(cu_seqlens, batch=batch, tokens=tokens)
     count = batch if bounds is None else len(bounds) - 1
     shape = (count, heads, width, v.shape[3])
     if initial_state is None:
@@ -150,6 +150,36 @@ def recurrence(
         scale=width**-0.5 if scale is None else float(scale),
         rank=rank,
     )
+
+
+def checked_bounds(cu_seqlens: torch.Tensor | Sequence[int] | None, *, batch: int, tokens: int) -> tuple[int, ...] | None:
+    """Where packed sequences begin, and T, as plain numbers; None where nothing is packed.
+
+    Raises:
+        InputError: no whole numbers, a batch that is not 1, or bounds that do not rise from 0 to T.
+
+    Examples:
+        >>> checked_bounds(torch.tensor([0, 2, 5]), batch=1, tokens=5)
+        (0, 2, 5)
+    """
+    if cu_seqlens is None:
+        return None
+    if isinstance(cu_seqlens, torch.Tensor):
+        if cu_seqlens.ndim != 1 or cu_seqlens.is_floating_point() or cu_seqlens.dtype == torch.bool:
+            raise InputError(f"expected cu_seqlens as a vector of integers, got {cu_seqlens.dtype} {_shape(*cu_seqlens.shape)}.")
+        cu_seqlens = cu_seqlens.tolist()
+    bounds = tuple(int(bound) for bound in cu_seqlens)
+    if any(bound != given for bound, given in zip(bounds, cu_seqlens, strict=True)):
+        raise InputError(f"expected cu_seqlens of whole numbers, got {list(cu_seqlens)}.")
+    if batch != 1:
+        raise InputError(f"expected a batch of 1 with cu_seqlens (the sequences are packed along T), got a batch of {batch}.")
+    falls = any(end < start for start, end in pairwise(bounds))
+    if len(bounds) < 2 or bounds[0] != 0 or bounds[-1] != tokens or falls:
+        shown = f"{list(bounds[:6])}{'...' if len(bounds) > 6 else ''}"
+        raise InputError(
+            f"expected cu_seqlens that rise from 0 to T = {tokens}, got {shown} ending in {bounds[-1] if bounds else 'nothing'}."
+        )
+    return bounds
 
 
 def _shape(*sizes: int) -> str:
@@ -200,20 +230,3 @@ def _strengths(beta: torch.Tensor, shape: tuple[int, int, int]) -> torch.Tensor:
                 f"expected beta between 0 and 2 (I - beta k k^T must not grow), got {low if low < 0 else high:.3g}. Pass it after its sigmoid."
             )
     return beta
-
-
-def _bounds(cu_seqlens: torch.Tensor | Sequence[int], *, batch: int, tokens: int) -> tuple[int, ...]:
-    if isinstance(cu_seqlens, torch.Tensor):
-        if cu_seqlens.ndim != 1 or cu_seqlens.is_floating_point() or cu_seqlens.dtype == torch.bool:
-            raise InputError(f"expected cu_seqlens as a vector of integers, got {cu_seqlens.dtype} {_shape(*cu_seqlens.shape)}.")
-        cu_seqlens = cu_seqlens.tolist()
-    bounds = tuple(int(bound) for bound in cu_seqlens)
-    if batch != 1:
-        raise InputError(f"expected a batch of 1 with cu_seqlens (the sequences are packed along T), got a batch of {batch}.")
-    falls = any(end < start for start, end in pairwise(bounds))
-    if len(bounds) < 2 or bounds[0] != 0 or bounds[-1] != tokens or falls:
-        shown = f"{list(bounds[:6])}{'...' if len(bounds) > 6 else ''}"
-        raise InputError(
-            f"expected cu_seqlens that rise from 0 to T = {tokens}, got {shown} ending in {bounds[-1] if bounds else 'nothing'}."
-        )
-    return bounds

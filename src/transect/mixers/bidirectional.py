@@ -17,7 +17,7 @@ from itertools import pairwise
 import torch
 
 from transect.errors import InputError
-from transect.mixers.algebra import Form, Recurrence, recurrence
+from transect.mixers.algebra import Form, Recurrence, checked_bounds, recurrence
 from transect.mixers.forms import CHUNK, evaluate
 
 
@@ -89,7 +89,7 @@ def both_ways(
         given: what it takes, by name, each ``[B, T, ...]`` with one row per token.
 
     Raises:
-        InputError: a tensor of another length; or as in the op.
+        InputError: a tensor of another length, bounds that do not rise from 0 to T; or as in the op.
 
     Examples:
         >>> from transect.mixers import delta_rule
@@ -100,7 +100,7 @@ def both_ways(
     tokens = {value.shape[1] for value in given.values()}
     if len(tokens) != 1:
         raise InputError(f"expected one row per token in everything given, got lengths {sorted(tokens)}.")
-    bounds = None if cu_seqlens is None else tuple(int(bound) for bound in cu_seqlens)
+    bounds = checked_bounds(cu_seqlens, batch=max(len(value) for value in given.values()), tokens=tokens.pop())
     forward = op(**given, cu_seqlens=bounds)[0]
     backward = op(**{name: _turn(value, bounds) for name, value in given.items()}, cu_seqlens=bounds)[0]
     return forward + _turn(backward, bounds)

@@ -14,6 +14,7 @@ from typing import get_args
 import torch
 
 from transect.errors import InputError, near_matches
+from transect.mixers.algebra import checked_bounds
 from transect.mixers.softmax_attention import KeysAndValues, SoftmaxForm, softmax_attention
 
 
@@ -25,7 +26,7 @@ def block_attention(
     block_size: int,
     scale: float | None = None,
     past: KeysAndValues | None = None,
-    cu_seqlens: Sequence[int] | None = None,
+    cu_seqlens: torch.Tensor | Sequence[int] | None = None,
     form: SoftmaxForm = "auto",
 ) -> torch.Tensor:
     """Causal softmax attention within blocks.
@@ -44,7 +45,7 @@ def block_attention(
         Outputs ``[B, T, H, V]`` in the precision of v.
 
     Raises:
-        InputError: shapes that do not belong together, a block size below 1, or a form that does not exist.
+        InputError: shapes that do not belong together, bounds that do not rise from 0 to T, a block size below 1, or a form that does not exist.
 
     Examples:
         >>> one = torch.ones(1, 4, 1, 1)
@@ -55,17 +56,17 @@ def block_attention(
         raise InputError(f"expected q, k [B, T, H, K] and v [B, T, H, V], got {list(q.shape)}, {list(k.shape)}, {list(v.shape)}.")
     if block_size < 1:
         raise InputError(f"expected a block_size of at least 1 token, got {block_size}.")
-    if past is not None and int(past.seen.max()) >= block_size:
+    bounds = checked_bounds(cu_seqlens, batch=len(q), tokens=q.shape[1])
+    lengths = [q.shape[1]] * len(q) if bounds is None else [end - start for start, end in pairwise(bounds)]
+    if past is not None:
+        past.check(k, v, sequences=len(lengths))
+    if past is not None and len(past.seen) and int(past.seen.max()) >= block_size:
         raise InputError(f"expected a past of fewer than block_size = {block_size} tokens, got {int(past.seen.max())}.")
     if form not in get_args(SoftmaxForm):
         raise InputError(f"expected a form that exists, got {form!r}; {near_matches(str(form), get_args(SoftmaxForm))}.")
     run = _naive if form == "naive" else _parallel
     q = q * (q.shape[3] ** -0.5 if scale is None else scale)
-    return run(q, k, v, past, block_size, _lengths(q, cu_seqlens))
-
-
-def _lengths(q: torch.Tensor, cu_seqlens: Sequence[int] | None) -> list[int]:
-    return [q.shape[1]] * len(q) if cu_seqlens is None else [end - start for start, end in pairwise(cu_seqlens)]
+    return run(q, k, v, past, block_size, lengths)
 
 
 def _parallel(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, past: KeysAndValues | None, size: int, lengths: list[int]) -> torch.Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional
 
 from transect.errors import InputError
-from transect.mixers.algebra import Form
+from transect.mixers.algebra import Form, checked_bounds
 from transect.mixers.chunk import check_chunk_size
 from transect.mixers.forms import choose
 
@@ -65,9 +65,7 @@ def matrix_recurrence(
         )
     batch, tokens, heads, width = additions.shape
     chosen = choose(form, tokens)
-    bounds = None if cu_seqlens is None else tuple(int(bound) for bound in cu_seqlens)
-    if bounds is not None and (batch != 1 or len(bounds) < 2 or bounds[0] != 0 or bounds[-1] != tokens or list(bounds) != sorted(bounds)):
-        raise InputError(f"expected a batch of 1 and cu_seqlens that rise from 0 to T = {tokens}, got {batch} and {list(bounds)}.")
+    bounds = checked_bounds(cu_seqlens, batch=batch, tokens=tokens)
     dtype = torch.promote_types(torch.promote_types(transitions.dtype, additions.dtype), torch.float32)
     a, b = transitions.to(dtype), additions.to(dtype)
     count = batch if bounds is None else len(bounds) - 1

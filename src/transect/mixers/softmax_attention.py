@@ -16,6 +16,7 @@ import torch
 from torch.nn import functional
 
 from transect.errors import InputError, near_matches
+from transect.mixers.algebra import checked_bounds
 
 SoftmaxForm = Literal["auto", "parallel", "naive"]
 
@@ -35,6 +36,19 @@ class KeysAndValues:
     v: torch.Tensor
     seen: torch.Tensor
 
+    def check(self, like: torch.Tensor, values: torch.Tensor, *, sequences: int) -> None:
+        """Refuse what did not come from the same layer and batch as the keys `like` and the `values`.
+
+        Raises:
+            InputError: another number of sequences or heads, or other widths.
+        """
+        wanted = [[sequences, self.k.shape[1], *part.shape[2:]] for part in (like, values)]
+        if [list(self.k.shape), list(self.v.shape)] != wanted or self.seen.shape != (sequences,):
+            raise InputError(
+                f"expected a past of k {wanted[0]}, v {wanted[1]} and seen [{sequences}], got {list(self.k.shape)}, {list(self.v.shape)} and"
+                f" {list(self.seen.shape)}. Pass the keys and values of the same layer and sequences."
+            )
+
     def of(self, row: int) -> "KeysAndValues":
         """Those of one sequence, without filling."""
         count = int(self.seen[row])
@@ -50,7 +64,7 @@ def softmax_attention(
     scale: float | None = None,
     window: int | None = None,
     past: KeysAndValues | None = None,
-    cu_seqlens: Sequence[int] | None = None,
+    cu_seqlens: torch.Tensor | Sequence[int] | None = None,
     form: SoftmaxForm = "auto",
 ) -> torch.Tensor:
     """Causal softmax attention.
@@ -69,7 +83,7 @@ def softmax_attention(
         Outputs ``[B, T, H, V]`` in the precision of v.
 
     Raises:
-        InputError: shapes that do not belong together, a window below 1, or a form that does not exist.
+        InputError: shapes that do not belong together, bounds that do not rise from 0 to T, a window below 1, or a form that does not exist.
 
     Examples:
         >>> one = torch.ones(1, 3, 1, 1)
@@ -88,11 +102,14 @@ def softmax_attention(
         raise InputError(f"expected a form that exists, got {form!r}; {near_matches(str(form), get_args(SoftmaxForm))}.")
     factor = q.shape[3] ** -0.5 if scale is None else scale
     run = _naive if form == "naive" else _fused
-    if cu_seqlens is None:
+    bounds = checked_bounds(cu_seqlens, batch=len(q), tokens=q.shape[1])
+    if past is not None:
+        past.check(k, v, sequences=len(q) if bounds is None else len(bounds) - 1)
+    if bounds is None:
         return run(q, k, v, past, factor, window)
     parts = [
         run(q[:, start:end], k[:, start:end], v[:, start:end], None if past is None else past.of(row), factor, window)
-        for row, (start, end) in enumerate(pairwise(cu_seqlens))
+        for row, (start, end) in enumerate(pairwise(bounds))
     ]
     return torch.cat(parts, 1)
 

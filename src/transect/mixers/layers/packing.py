@@ -7,6 +7,7 @@ from typing import final
 import torch
 
 from transect.errors import InputError
+from transect.mixers.algebra import checked_bounds
 
 
 @final
@@ -29,17 +30,10 @@ class Packing:
         """Pack what a mask leaves, or what `cu_seqlens` says.
 
         Raises:
-            InputError: both are given, or a mask that is not ``[B, T]`` of zeros and ones.
+            InputError: both are given, bounds that do not rise from 0 to T, or a mask that is not ``[B, T]`` of zeros and ones.
         """
         if attention_mask is None:
-            if cu_seqlens is None:
-                return cls(x, None, None)
-            bounds = tuple(int(bound) for bound in cu_seqlens)
-            if len(x) != 1 or len(bounds) < 2 or bounds[0] != 0 or bounds[-1] != x.shape[1] or list(bounds) != sorted(bounds):
-                raise InputError(
-                    f"expected a batch of 1 and cu_seqlens that rise from 0 to T = {x.shape[1]}, got {len(x)} and {list(bounds)}."
-                )
-            return cls(x, bounds, None)
+            return cls(x, checked_bounds(cu_seqlens, batch=len(x), tokens=x.shape[1]), None)
         if cu_seqlens is not None:
             raise InputError("expected attention_mask or cu_seqlens, got both. A mask is for padded rows, cu_seqlens for packed ones.")
         if attention_mask.shape != x.shape[:2] or not ((attention_mask == 0) | (attention_mask == 1)).all():

@@ -238,7 +238,7 @@ class StackForCausalLM(StackPreTrainedModel, GenerationMixin):
                 counted = labels.masked_fill(~(real & functional.pad(real[:, :-1], (1, 0), value=True)), -100)
             if cu_seqlens is not None:  # the last token of a sequence does not say the first of the next
                 counted = counted.clone()
-                counted[:, [int(bound) for bound in cu_seqlens[1:-1]]] = -100
+                counted[:, [int(bound) for bound in cu_seqlens[1:-1] if bound < counted.shape[1]]] = -100
             target = counted[:, 1:].flatten()
             total = functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), target, ignore_index=-100, reduction="sum")
             loss = total / ((target != -100).sum().clamp_min(1) if num_items_in_batch is None else num_items_in_batch)
