@@ -2,6 +2,7 @@
 
 import inspect
 import random
+import re
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 import transect
 from transect import mixers
-from transect.errors import InputError
+from transect.errors import InputError, ModelError
 from transect.mixers.models import StackCache
 from transect.mixers.models.kinds import feed_forward_kinds, layer_kinds
+from transect.mixers.models.needs import check_transformers
 from transect.testing import tiny_tokenizer
 
 EVERYTHING = ["gdn", {"kind": "mamba2", "head_k_dim": 4}, {"kind": "attention", "window": 5}, "kda", "Attention"]
@@ -235,3 +237,11 @@ def test_every_alias_is_one_layer():
     aliases = [kind.alias for kind in set(kinds.values()) if kind.alias is not None]
     assert len(aliases) == len(set(aliases))
     assert all(not inspect.isabstract(kind) for kind in kinds.values())
+
+
+@pytest.mark.parametrize("version", ["5.23.0", "5.3.0.dev0", "4.57.6"])
+def test_refuses_a_transformers_that_would_lose_its_cache(version):
+    with pytest.raises(ModelError, match=f"5.24 or later .*{re.escape(version)}"):
+        check_transformers(version)
+    check_transformers("5.100.0.dev0")
+    check_transformers("6.0")

@@ -4,15 +4,17 @@ model = build(StackConfig(layers=["gdn", "gdn", "gdn", "attention"], hidden_size
 model = read_checkpoint("folder of a Mamba-2 or Qwen3-Next model")
 """
 
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, __version__
 
 from transect.mixers.models.cache import StackCache
 from transect.mixers.models.config import StackConfig
+from transect.mixers.models.needs import check_transformers
 from transect.mixers.models.readers import read_checkpoint
 from transect.mixers.models.stack import StackForCausalLM, StackModel, build
 
 __all__ = ["StackCache", "StackConfig", "StackForCausalLM", "StackModel", "build", "read_checkpoint"]
 
+check_transformers(__version__)
 AutoConfig.register(StackConfig.model_type, StackConfig, exist_ok=True)
 AutoModel.register(StackConfig, StackModel, exist_ok=True)
 AutoModelForCausalLM.register(StackConfig, StackForCausalLM, exist_ok=True)
