@@ -1,20 +1,21 @@
 """The delta rule with momentum (Momentum DeltaNet): what is written is a running mean of what the delta rule would write.
 
-Paper: Momentum DeltaNet (MDN), 2026, whose abstract alone is followed here; its code may place gates otherwise.
+Paper: Momentum DeltaNet (MDN), 2026, and the code published with it (HuuYuLong/MomentumDeltaNet), which calls beta eta and gamma beta.
 
     e_t = beta_t (v_t - k_t^T exp(g_t) S_{t-1})
     M_t = mu_t M_{t-1} + k_t e_t^T
-    S_t = exp(g_t) S_{t-1} + M_t,   o_t = scale * q_t^T S_t
+    S_t = exp(g_t) S_{t-1} + gamma_t M_t,   o_t = scale * q_t^T S_t
 
-The recurrence is not stable everywhere: with mu well above 1/2, strong writes and hardly any decay its states grow without bound. The paper
-couples its gates so that they do not; that coupling is not here.
+Two states side by side, so transitions can have pairs of complex eigenvalues. With mu = 0 and gamma = 1 this is the gated delta rule. The recurrence is not
+stable for all gates: with mu well above 1/2, strong writes and hardly any decay states grow without bound. Gates that hang together keep it in hand; see
+`transect.mixers.layers.momentum_delta_net`, which proves it for its own.
 
-Two states side by side, so transitions can have pairs of complex eigenvalues. With mu = 0 this is the gated delta rule. In a chunk, S_i holds the write
-of j with a weight c_ij and M_i with m_ij, which follow row by row without a division, so a closed gate is exact:
+S_i holds the write of j with a weight c_ij and M_i with m_ij; neither is ever divided by, so a closed gate is exact. In a chunk they follow row by row,
 
-    m_i = mu_i m_{i-1} (1 at i itself),   c_i = exp(g_i) c_{i-1} + m_i
+    m_i = mu_i m_{i-1} (1 at i itself),   c_i = exp(g_i) c_{i-1} + gamma_i m_i
 
-and the writes solve a unit-triangular system, as those of the delta rule do.
+and in the parallel form they are products of decays between any two tokens, ``C = A Diag(gamma) M``. The writes solve a unit-triangular system, as those of
+the delta rule do.
 """
 
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ def momentum_delta_rule(
     mu: torch.Tensor,
     beta: torch.Tensor,
     *,
+    gamma: torch.Tensor | None = None,
     scale: float | None = None,
     initial_state: torch.Tensor | None = None,
     output_final_state: bool = False,
@@ -52,6 +54,7 @@ def momentum_delta_rule(
         g: log decays of the memory ``[B, T, H]``, at most 0; -inf forgets everything.
         mu: how much of the momentum stays, ``[B, T, H]``, from 0 to below 1.
         beta: writing strengths ``[B, T, H]`` between 0 and 2.
+        gamma: how much of the momentum enters the memory, ``[B, T, H]`` from 0 to 1; None for 1.
         scale: what the readout is multiplied by; None for K ** -0.5.
         initial_state: ``[N, H, K, 2 V]``, memory and momentum side by side; None for zeros.
         output_final_state: whether to give the state after the last token back.
@@ -65,8 +68,8 @@ def momentum_delta_rule(
         64), or None.
 
     Raises:
-        InputError: log decays above 0, mu outside [0, 1), beta outside [0, 2], shapes that do not belong together, bounds that do not add
-            up, or a form or chunk size that does not exist.
+        InputError: log decays above 0, mu outside [0, 1), beta outside [0, 2], gamma outside [0, 1], shapes that do not belong together,
+            bounds that do not add up, or a form or chunk size that does not exist.
 
     Examples:
         >>> one = torch.ones(1, 3, 1, 1)
@@ -80,27 +83,33 @@ def momentum_delta_rule(
         raise InputError(f"expected initial_state of shape [N, H, K, 2 V] with 2 V = {2 * width}, got {list(initial_state.shape)}.")
     memory = None if initial_state is None else initial_state[..., :width]
     problem = recurrence(q, k, v, g=g, beta=beta, scale=scale, initial_state=memory, cu_seqlens=cu_seqlens)
-    if not isinstance(mu, torch.Tensor) or mu.shape != v.shape[:3] or not mu.is_floating_point():
-        raise InputError(
-            f"expected mu as floating-point numbers {list(v.shape[:3])}, got {list(mu.shape) if isinstance(mu, torch.Tensor) else mu}."
-        )
-    if not torch.compiler.is_compiling() and mu.numel():
-        low, high = (float(value) for value in mu.detach().aminmax())
-        if low < 0 or high >= 1:
-            raise InputError(f"expected mu from 0 to below 1 (momentum must not last for ever), got {low if low < 0 else high:.3g}.")
+    shape, dtype = v.shape[:3], problem.v.dtype
+    stay = _checked("mu", mu, shape).to(dtype)
+    enter = torch.ones_like(stay) if gamma is None else _checked("gamma", gamma, shape).to(dtype)
     momentum = torch.zeros_like(problem.state) if initial_state is None else initial_state[..., width:].to(problem.state.dtype)
     bounds = (0, q.shape[1]) if problem.bounds is None else problem.bounds
-    runs = {"naive": _naive, "recurrent": _recurrent, "parallel": _chunked, "chunk": _chunked}
+    runs = {"naive": _naive, "recurrent": _recurrent, "parallel": _parallel, "chunk": _chunked}
     found = []
     for row, part in enumerate(problem.sequences()):
-        size = chunk_size if chosen == "chunk" else max(part.q.shape[1], 1)
         own = slice(bounds[row], bounds[row + 1])
         held = momentum if problem.bounds is None else momentum[row : row + 1]
-        found.append(runs[chosen](part, mu[:, own].to(problem.v.dtype), held, size))
+        found.append(runs[chosen](part, stay[:, own], enter[:, own], held, chunk_size))
     out = torch.cat([o for o, _, _ in found], 1).to(v.dtype)
     if not output_final_state:
         return out, None
     return out, torch.cat([torch.cat([state for _, state, _ in found]), torch.cat([held for _, _, held in found])], 3)
+
+
+def _checked(name: str, value: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor) or value.shape != shape or not value.is_floating_point():
+        got = list(value.shape) if isinstance(value, torch.Tensor) else value
+        raise InputError(f"expected {name} as floating-point numbers {list(shape)}, got {got}.")
+    if not torch.compiler.is_compiling() and value.numel():
+        low, high = (float(end) for end in value.detach().aminmax())
+        if low < 0 or high > 1 or (name == "mu" and high == 1):
+            most = "below 1 (momentum must not last for ever)" if name == "mu" else "1"
+            raise InputError(f"expected {name} from 0 to {most}, got {low if low < 0 else high:.3g}.")
+    return value
 
 
 Found = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -112,7 +121,7 @@ def _gates(problem: Recurrence) -> tuple[torch.Tensor, torch.Tensor]:
     return problem.g[..., 0].exp(), problem.beta
 
 
-def _naive(problem: Recurrence, mu: torch.Tensor, momentum: torch.Tensor, size: int) -> Found:
+def _naive(problem: Recurrence, mu: torch.Tensor, gamma: torch.Tensor, momentum: torch.Tensor, size: int) -> Found:
     del size
     a, beta = _gates(problem)
     state, outputs = problem.state, []
@@ -120,12 +129,12 @@ def _naive(problem: Recurrence, mu: torch.Tensor, momentum: torch.Tensor, size: 
         faded = a[:, t, :, None, None] * state
         error = beta[:, t, :, None] * (problem.v[:, t] - torch.einsum("bhk,bhkv->bhv", problem.k[:, t], faded))
         momentum = mu[:, t, :, None, None] * momentum + torch.einsum("bhk,bhv->bhkv", problem.k[:, t], error)
-        state = faded + momentum
+        state = faded + gamma[:, t, :, None, None] * momentum
         outputs.append(problem.scale * torch.einsum("bhk,bhkv->bhv", problem.q[:, t], state))
     return torch.stack(outputs, 1) if outputs else problem.v, state, momentum
 
 
-def _recurrent(problem: Recurrence, mu: torch.Tensor, momentum: torch.Tensor, size: int) -> Found:
+def _recurrent(problem: Recurrence, mu: torch.Tensor, gamma: torch.Tensor, momentum: torch.Tensor, size: int) -> Found:
     del size
     a, beta = _gates(problem)
     state, outputs, queries = problem.state, [], problem.q * problem.scale
@@ -133,12 +142,37 @@ def _recurrent(problem: Recurrence, mu: torch.Tensor, momentum: torch.Tensor, si
         state = a[:, t, :, None, None] * state
         error = beta[:, t, :, None, None] * (problem.v[:, t, :, None] - problem.k[:, t, :, None] @ state)
         momentum = torch.addcmul(mu[:, t, :, None, None] * momentum, problem.k[:, t, ..., None], error)
-        state = state + momentum
+        state = torch.addcmul(state, gamma[:, t, :, None, None], momentum)
         outputs.append((queries[:, t, :, None] @ state)[:, :, 0])
     return torch.stack(outputs, 1) if outputs else problem.v, state, momentum
 
 
-def _chunked(problem: Recurrence, mu: torch.Tensor, momentum: torch.Tensor, size: int) -> Found:
+def _parallel(problem: Recurrence, mu: torch.Tensor, gamma: torch.Tensor, momentum: torch.Tensor, size: int) -> Found:
+    del size
+    tokens = problem.q.shape[1]
+    if tokens == 0 or problem.g is None or problem.beta is None:
+        return problem.v, problem.state, momentum
+    q, k, v = (part.transpose(1, 2) for part in (problem.q * problem.scale, problem.k, problem.v))
+    g, mu, gamma, beta = (part.transpose(1, 2) for part in (problem.g[..., 0], mu, gamma, problem.beta))
+    after = torch.ones(tokens, tokens, dtype=torch.bool, device=q.device).tril(-1)
+    # Between tokens: decays as sums of logarithms, momenta (which may be 0) as products; both start anew at every token, so nothing is divided.
+    stay = torch.where(after, g[..., None], 0).cumsum(2).exp().tril()
+    last = torch.where(after, mu[..., None], 1).cumprod(2).tril()
+    weights = stay @ (gamma[..., None] * last)
+    kept, faded = g.cumsum(2).exp(), mu.cumprod(2)
+    gained = (stay @ (gamma * faded)[..., None])[..., 0]
+    before = functional.pad(kept[:, :, :-1], (1, 0), value=1.0)[..., None], functional.pad(gained[:, :, :-1], (1, 0))[..., None]
+    strength = beta * g.exp()
+    system = strength[..., None] * functional.pad(weights[:, :, :-1], (0, 0, 1, 0)) * (k @ k.mT)
+    known = beta[..., None] * v - strength[..., None] * ((k * before[0]) @ problem.state + (k * before[1]) @ momentum)
+    writes = torch.linalg.solve_triangular(system.tril(-1), known, upper=False, unitriangular=True)
+    out = (weights * (q @ k.mT)) @ writes + (q * kept[..., None]) @ problem.state + (q * gained[..., None]) @ momentum
+    ends = [part[:, :, -1, None, None] for part in (kept, gained, faded)]
+    state = ends[0] * problem.state + ends[1] * momentum + (weights[:, :, -1, :, None] * k).mT @ writes
+    return out.transpose(1, 2), state, ends[2] * momentum + (last[:, :, -1, :, None] * k).mT @ writes
+
+
+def _chunked(problem: Recurrence, mu: torch.Tensor, gamma: torch.Tensor, momentum: torch.Tensor, size: int) -> Found:
     batch, tokens, heads, _ = problem.q.shape
     if tokens == 0:
         return problem.v, problem.state, momentum
@@ -151,11 +185,10 @@ def _chunked(problem: Recurrence, mu: torch.Tensor, momentum: torch.Tensor, size
 
     a, beta = _gates(problem)
     q, k, v = split(problem.q * problem.scale), split(problem.k), split(problem.v)
-    # Filling leaves both states as they are: an open gate, momentum that neither adds nor fades.
-    a, mu, beta = split(a[..., None], 1.0), split(mu[..., None]), split(beta[..., None])
-    real = split(torch.ones_like(problem.beta[..., None] if problem.beta is not None else problem.v[..., :1]))
-    states, pairs = _weights(a[..., 0], mu[..., 0], real[..., 0])
-    c, m = pairs
+    # Filling leaves both states as they are: an open gate, momentum that neither adds, fades nor enters.
+    a, mu, gamma = split(a[..., None], 1.0), split(mu[..., None], 1.0), split(gamma[..., None])
+    beta, real = split(beta[..., None]), split(torch.ones_like(beta[..., None]))
+    states, (c, m) = _weights(a[..., 0], mu[..., 0], gamma[..., 0], real[..., 0])
     before = (
         functional.pad(c[:, :, :-1], (0, 0, 1, 0)),
         *(functional.pad(x[:, :, :-1], (1, 0), value=one) for x, one in zip(states[:2], (1.0, 0.0), strict=True)),
@@ -178,20 +211,20 @@ def _chunked(problem: Recurrence, mu: torch.Tensor, momentum: torch.Tensor, size
     return out[:, :tokens], state.unflatten(0, (batch, heads)), held.unflatten(0, (batch, heads))
 
 
-def _weights(a: torch.Tensor, mu: torch.Tensor, real: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, torch.Tensor]]:
+def _weights(
+    a: torch.Tensor, mu: torch.Tensor, gamma: torch.Tensor, real: torch.Tensor
+) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, torch.Tensor]]:
     """Of chunks ``[steps, B * H, C]``: how much of the state before is in S_i, of the momentum in S_i, and of it in M_i; and c and m ``[..., C, C]``."""
-    size = a.shape[2]
-    eye = torch.eye(size, dtype=a.dtype, device=a.device)
+    eye = torch.eye(a.shape[2], dtype=a.dtype, device=a.device)
     kept, gained, faded = torch.ones_like(a[..., 0]), torch.zeros_like(a[..., 0]), torch.ones_like(a[..., 0])
-    c = m = a.new_zeros(*a.shape[:2], size)
+    c = m = torch.zeros_like(a)
     rows: list[tuple[torch.Tensor, ...]] = []
-    for i in range(size):
-        gate, stay, there = a[..., i], mu[..., i], real[..., i]
-        stay = torch.where(there > 0, stay, 1.0)
+    for i in range(a.shape[2]):
+        gate, stay, enter = a[..., i], mu[..., i], gamma[..., i]
         faded = stay * faded
-        m = stay[..., None] * m + eye[i] * there[..., None]
-        kept, gained = gate * kept, gate * gained + there * faded
-        c = gate[..., None] * c + there[..., None] * m
+        m = stay[..., None] * m + eye[i] * real[..., i, None]
+        kept, gained = gate * kept, gate * gained + enter * faded
+        c = gate[..., None] * c + enter[..., None] * m
         rows.append((kept, gained, faded, c, m))
     stacked = [torch.stack(parts, 2) for parts in zip(*rows, strict=True)]
     return (stacked[0], stacked[1], stacked[2]), (stacked[3], stacked[4])

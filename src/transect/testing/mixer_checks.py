@@ -37,6 +37,7 @@ _PER_TOKEN = (
     "read_k",
     "score",
     "gate",
+    "gamma",
 )
 _PLACES = ("positions", "memories")  # integers, one or more for each token
 
@@ -167,8 +168,8 @@ class _Check:
                     if name in _PER_TOKEN:
                         places = cut * (rank if name in {"k", "v", "beta"} else 1)
                         changed[name] = torch.cat([plain[name][:, :places], 3 * other[:, places:].to(dtype)], 1)
-                        if name in {"beta", "mu"}:
-                            changed[name] = changed[name].clamp(max=2 if name == "beta" else 0.9)
+                        if name in {"beta", "mu", "gamma"}:
+                            changed[name] = changed[name].clamp(max={"beta": 2, "mu": 0.9, "gamma": 1}[name])
                 one = self.everything(plain, until=cut, form=form, chunk_size=8)
                 two = self.everything(changed, until=cut, form=form, chunk_size=8)
                 for name in one.keys() - {"the final state"}:

@@ -38,7 +38,7 @@ def mixer_inputs(op: Mixer, *, batch: int = 2, tokens: int = 11, seed: int = 0) 
     ``q, k [B, T, H, K]`` (keys of norm 1), ``v [B, T, H, V]``, ``g`` log decays per head or, where that is refused, per channel, ``beta
     [B, T, H]``, ``g_gamma [H]``; Mamba's ``x, dt, A, B, C, D``; ``num_householder`` makes k, v and beta twice as long. Of
     newer ops: ``level_weights [B, T, H, L]`` and ``positions [B, T]``; ``memories`` and ``shares [B, T, 2]``; ``read_q, read_k [B, T, H, K]``,
-    ``score`` and ``gate [B, T, H]``; ``eta [H]``.
+    ``score`` and ``gate [B, T, H]``; ``eta [H]``; ``mu`` and ``gamma [B, T, H]``.
 
     Examples:
         >>> from transect import mixers
@@ -85,6 +85,7 @@ def mixer_inputs(op: Mixer, *, batch: int = 2, tokens: int = 11, seed: int = 0) 
         "w": -normal(batch, tokens, heads, width).abs(),
         "a": -0.5 * normal(batch, tokens, heads, width),
         "b": 0.5 * normal(batch, tokens, heads, width),
+        "gamma": torch.rand(batch, tokens, heads, generator=draw, dtype=torch.float64),
     }
     found = {name: made[name] for name in names if name in made}
     try:
