@@ -5,6 +5,7 @@ import torch
 
 from transect import mixers
 from transect.errors import InputError
+from transect.mixers.forms import choose
 from transect.testing import mixer_inputs
 
 
@@ -22,6 +23,16 @@ def test_with_open_gates_and_its_own_vectors_it_is_the_delta_rule():
     added = beta[..., None] * k
     found, _ = mixers.rwkv7(q, torch.zeros_like(k), added, v, -k, added)
     assert torch.allclose(found, mixers.delta_rule(q, k, v, beta, scale=1.0)[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("tokens", "form"), [(1, "recurrent"), (4, "recurrent"), (5, "chunk")])
+def test_auto_is_what_it_is_for_every_op(tokens, form):
+    assert choose("auto", tokens) == form
+    given = {name: value.float() for name, value in mixer_inputs(mixers.rwkv7, tokens=tokens).items()}
+    for one, other in zip(
+        mixers.rwkv7(**given, output_final_state=True), mixers.rwkv7(**given, output_final_state=True, form=form), strict=True
+    ):
+        assert torch.equal(one, other)
 
 
 def test_the_chunk_form_is_differentiable_once():

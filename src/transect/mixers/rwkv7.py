@@ -11,16 +11,16 @@ where all products exist already, and its result belongs to row i + 1. Nothing i
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final, get_args
+from typing import Any, final
 
 import torch
 from torch.nn import functional
 
-from transect.errors import InputError, near_matches
+from transect.errors import InputError
 from transect.mixers.algebra import Form, Recurrence, recurrence
 from transect.mixers.chunk import check_chunk_size
 from transect.mixers.decay import ChannelDecay
-from transect.mixers.forms import CHUNK
+from transect.mixers.forms import CHUNK, choose
 
 
 def rwkv7(
@@ -74,21 +74,17 @@ def rwkv7(
             f"expected r, k, a and b of one shape [B, T, H, K] and v [B, T, H, V], got {', '.join(map(str, shapes))} (r, k, v, a, b)."
         )
     check_chunk_size(chunk_size)
-    if form not in get_args(Form):
-        raise InputError(f"expected a form that exists, got {form!r}; {near_matches(str(form), get_args(Form))}.")
     scale = 1.0 if scale is None else scale
     problem = recurrence(r, k, v, g=w, per_channel=True, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens)
-    if form == "auto":
-        form = "recurrent" if r.shape[1] <= 4 else "chunk"
-    wide = problem.v.dtype
+    chosen, wide = choose(form, r.shape[1]), problem.v.dtype
     erasing = replace(problem, q=a.to(wide), k=b.to(wide)).sequences()
     found = []
     for part, other in zip(problem.sequences(), erasing, strict=True):
         one = _Problem(part=part, a=other.q, b=other.k)
-        if form == "chunk":
+        if chosen == "chunk":
             found.append(_chunked(one, chunk_size))
         else:
-            found.append({"naive": _naive, "recurrent": _recurrent, "parallel": _parallel}[form](one))
+            found.append({"naive": _naive, "recurrent": _recurrent, "parallel": _parallel}[chosen](one))
     out, state = torch.cat([o for o, _ in found], 1), torch.cat([end for _, end in found])
     return out.to(v.dtype), state if output_final_state else None
 
