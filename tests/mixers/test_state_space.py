@@ -1,5 +1,6 @@
 """State space layers and what they begin with: definitions, forms, contracts."""
 
+import copy
 import math
 
 import numpy as np
@@ -45,6 +46,28 @@ def test_every_form_is_the_loop_also_packed():
     for form in ("chunk", "parallel", "recurrent"):
         for found, wanted in zip(diagonal_ssm(x, log_a, initial_state=start, bounds=bounds, form=form, chunk_size=4), truth, strict=True):
             assert torch.allclose(found, wanted, rtol=0, atol=1e-12)
+
+
+def test_the_definition_is_the_sum_it_says():
+    x = torch.randn(2, 9, 3, dtype=torch.complex128)
+    log_a = torch.complex(-torch.rand(3, dtype=torch.float64), 3 * torch.randn(3, dtype=torch.float64))
+    start = torch.randn(2, 3, dtype=torch.complex128)
+    found, last = diagonal_ssm(x, log_a, initial_state=start, form="naive")
+    a = np.diag(log_a.exp().numpy())
+    for t in range(9):
+        power = np.linalg.matrix_power
+        wanted = power(a, t + 1) @ start.numpy().T + sum(power(a, t - s) @ x[:, s].numpy().T for s in range(t + 1))
+        assert np.allclose(found[:, t].numpy().T, wanted, rtol=0, atol=1e-12)
+    assert torch.equal(last, found[:, -1])
+
+
+@pytest.mark.parametrize("kind", [mixers.S4D, mixers.S5, mixers.LRU])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_16_bit_parameters_are_widened_before_anything_is_made_of_them(kind, dtype):
+    narrow = kind(hidden_size=6, state_size=5).to(dtype)
+    wide = copy.deepcopy(narrow).float()
+    for found, wanted in zip(narrow.transitions(), wide.transitions(), strict=True):
+        assert torch.equal(found, wanted)
 
 
 def test_holding_inputs_is_the_matrix_exponential():

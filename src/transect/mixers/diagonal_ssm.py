@@ -4,6 +4,8 @@ Papers: S4D, arXiv 2206.11893; S5, arXiv 2208.04933; LRU, arXiv 2303.06349.
 
     h_t = a h_{t-1} + x_t,   a = exp(log_a) complex, |a| <= 1
 
+The definition is the sum that this comes to, ``h_t = a^{t+1} h_{-1} + a^t x_0 + ... + x_t``.
+
 In chunks: within one a matrix of powers of a, between them the state. No Fourier transform, which would let later tokens into earlier ones' last digits.
 """
 
@@ -34,7 +36,7 @@ def diagonal_ssm(
         log_a: logarithms of the transitions, ``[S]``, complex, real parts at most 0.
         initial_state: ``[N, S]``, complex; None for zeros.
         bounds: where sequences packed into a batch of 1 begin, and T.
-        form: "chunk", "recurrent", "parallel" (one chunk), "naive", or "auto".
+        form: "chunk", "recurrent" (a loop), "parallel" (one chunk), "naive" (the sum, written out), or "auto".
         chunk_size: tokens in a chunk.
 
     Raises:
@@ -64,7 +66,9 @@ def _one(x: torch.Tensor, log_a: torch.Tensor, state: torch.Tensor, form: Form, 
     chosen = choose(form, tokens)
     if tokens == 0:
         return x, state
-    if chosen in {"naive", "recurrent"}:
+    if chosen == "naive":
+        return _naive(x, log_a, state)
+    if chosen == "recurrent":
         a, found = log_a.exp(), []
         for one in x.unbind(1):
             state = a * state + one
@@ -83,3 +87,13 @@ def _one(x: torch.Tensor, log_a: torch.Tensor, state: torch.Tensor, form: Form, 
         found.append(states)
         state = states[:, -1]
     return torch.cat(found, 1), state
+
+
+def _naive(x: torch.Tensor, log_a: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = []
+    for t in range(x.shape[1]):
+        row = (log_a * (t + 1)).exp() * state
+        for s in range(t + 1):
+            row = row + (log_a * (t - s)).exp() * x[:, s]
+        rows.append(row)
+    return torch.stack(rows, 1), rows[-1]

@@ -58,13 +58,12 @@ class StateSpace(SequenceLayer, ABC):
 
     def mix(self, x: torch.Tensor, *, past: Past, packing: Packing, form: Form) -> Mixed:
         """Write, turn and fade, read, and gate."""
-        wide = torch.promote_types(x.dtype, torch.float32)
-        u = x.to(wide)
+        u = _wide(x)
         log_a, b = self.transitions()
         held = past.parts.get("state")
         start = None if held is None else torch.view_as_complex(held)
         h, state = diagonal_ssm(self.write(u, b), log_a, initial_state=start, bounds=packing.bounds, form=form)
-        o = (self.read(h) + self.D.to(wide) * u).to(x.dtype)
+        o = (self.read(h) + _wide(self.D) * u).to(x.dtype)
         one, two = self.out_proj(functional.gelu(o)).chunk(2, -1)
         inside = Inside(
             inputs={"v": x[:, :, None]}, o=o[:, :, None], initial_state=None, final_state=None, cu_seqlens=packing.bounds, op=None
@@ -72,9 +71,19 @@ class StateSpace(SequenceLayer, ABC):
         return Mixed(y=one * two.sigmoid(), parts={"state": torch.view_as_real(state)}, inside=inside)
 
 
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    """In 32 bits at least; before an exponential, not after it."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 def _complex(x: torch.Tensor) -> torch.Tensor:
-    """``[..., 2]`` real, in 32 bits at least, as complex."""
-    return torch.view_as_complex(x.to(torch.promote_types(x.dtype, torch.float32)).contiguous())
+    """``[..., 2]`` real as complex."""
+    return torch.view_as_complex(_wide(x).contiguous())
+
+
+def _rates(log_real: torch.Tensor, imaginary: torch.Tensor) -> torch.Tensor:
+    """What states turn and fade by in continuous time."""
+    return torch.complex(-_wide(log_real).exp(), _wide(imaginary))
 
 
 @final
@@ -117,8 +126,8 @@ class S4D(StateSpace):
 
     def transitions(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Continuous time, one step at a time."""
-        rates = _complex(torch.stack([-self.log_real.exp(), self.imaginary], -1))
-        step = self.log_dt.to(rates.real.dtype).exp()[:, None]
+        rates = _rates(self.log_real, self.imaginary)
+        step = _wide(self.log_dt).exp()[:, None]
         if self.discretization == "zoh":
             return (rates * step).flatten(), torch.expm1((rates * step).to(rates.dtype)) / rates
         below = 1 - rates * step / 2
@@ -161,8 +170,8 @@ class S5(StateSpace):
 
     def transitions(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Continuous time, inputs held between tokens."""
-        rates = _complex(torch.stack([-self.log_real.exp(), self.imaginary], -1))
-        log_a = rates * self.log_dt.to(rates.real.dtype).exp()
+        rates = _rates(self.log_real, self.imaginary)
+        log_a = rates * _wide(self.log_dt).exp()
         return log_a, (torch.expm1(log_a) / rates)[:, None] * _complex(self.B)
 
     def write(self, u: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -215,7 +224,7 @@ class LRU(StateSpace):
 
     def transitions(self) -> tuple[torch.Tensor, torch.Tensor]:
         """On the ring; inputs are weighted so that every state has about the size of its input."""
-        log_a = _complex(torch.stack([-self.nu_log.exp(), self.theta_log.exp()], -1))
+        log_a = torch.complex(-_wide(self.nu_log).exp(), _wide(self.theta_log).exp())
         gamma = (-torch.expm1(2 * log_a.real)).sqrt()
         return log_a, gamma[:, None] * _complex(self.B)
 
