@@ -97,6 +97,43 @@ def test_legs_remembers_the_past_in_warped_legendre_polynomials():
     assert np.allclose(h, [1 / 2, 1 / (2 * 3**0.5), 0, 0], atol=1e-6)
 
 
+def _window(u, t, n):
+    """The first n coefficients of u over (t - 1, t) in Legendre polynomials of norm 1, the newest at the right end; by quadrature."""
+    places, weights = np.polynomial.legendre.leggauss(40)
+    basis = np.sqrt(2 * np.arange(n) + 1) * np.polynomial.legendre.legvander(places, n - 1)
+    return (weights / 2 * u(t + (places - 1) / 2)) @ basis
+
+
+def test_legt_is_the_matrix_of_its_paper():
+    a, b = hippo("legt", 5)
+    for n in range(5):
+        assert b[n] == math.sqrt(2 * n + 1)
+        for k in range(5):
+            wanted = -math.sqrt((2 * n + 1) * (2 * k + 1)) * (1 if k <= n else (-1) ** (n - k))
+            assert abs(float(a[n, k]) - wanted) < 1e-12
+
+
+def test_legt_moves_the_coefficients_of_every_polynomial_that_they_hold():
+    a, b = (part.numpy() for part in hippo("legt", 5))
+    for power in range(5):  # what leaves the window is read off the coefficients, which hold it exactly
+        for t in (0.3, 1.0, 2.0):
+            moves = _window(lambda s: power * s ** max(power - 1, 0), t, 5)  # noqa: B023 - used at once
+            assert np.allclose(moves, a @ _window(lambda s: s**power, t, 5) + b * t**power, rtol=0, atol=1e-9)  # noqa: B023
+
+
+def test_legt_draws_the_last_window_of_a_signal():
+    a, b = (part.numpy() for part in hippo("legt", 12))
+
+    def u(t):
+        return np.sin(3 * t) + 0.5 * np.cos(5 * t + 1)
+
+    h = scipy.integrate.solve_ivp(lambda t, h: a @ h + b * u(t), (0, 6), np.zeros(12), rtol=1e-9, atol=1e-12).y[:, -1]
+    assert np.allclose(h, _window(u, 6, 12), rtol=0, atol=1e-5)
+    places = np.linspace(-1, 1, 50)
+    drawn = np.polynomial.legendre.legvander(places, 11) @ (np.sqrt(2 * np.arange(12) + 1) * h)
+    assert np.allclose(drawn, u(6 + (places - 1) / 2), rtol=0, atol=1e-4)
+
+
 def test_fout_turns_at_whole_frequencies_but_for_what_leaves_the_window():
     a, b = hippo("fout", 8)
     turn = a + 0.5 * b[:, None] * b
@@ -120,6 +157,35 @@ def test_diagonal_beginnings():
     steps = log_steps(1000).exp()
     assert 0.001 <= float(steps.min()) < 0.0015
     assert 0.07 < float(steps.max()) <= 0.1 + 1e-6
+
+
+def test_s5_holds_inputs_between_tokens():
+    layer = mixers.S5(hidden_size=3, state_size=4).double()
+    log_a, b = (part.detach().numpy() for part in layer.transitions())
+    rates = torch.complex(-layer.log_real.exp(), layer.imaginary).detach().numpy()
+    columns = torch.view_as_complex(layer.B.detach().contiguous()).numpy()
+    for j, step in enumerate(layer.log_dt.detach().exp().numpy()):
+        system = np.zeros((4, 4), dtype=complex)  # state j, and three inputs that do not move
+        system[0, 0], system[0, 1:] = rates[j], columns[j]
+        held = scipy.linalg.expm(step * system)  # that of torch is off by 5e-12 here
+        assert np.allclose(np.exp(log_a[j]), held[0, 0], rtol=0, atol=1e-12)
+        assert np.allclose(b[j], held[0, 1:], rtol=0, atol=1e-12)
+
+
+def test_lru_states_have_the_variance_of_white_noise():
+    """``E|h|^2 = sum_t |a|^(2 t) gamma^2 |B|^2 = |B|^2`` for inputs of variance 1: by that sum, and by what a long sequence shows."""
+    layer = mixers.LRU(hidden_size=8, state_size=40, r_min=0.3, r_max=0.95).double()
+    log_a, b = (part.detach() for part in layer.transitions())
+    given = torch.view_as_complex(layer.B.detach().contiguous()).abs().square().sum(1)
+    gamma = (1 - log_a.exp().abs().square()).sqrt()
+    assert torch.allclose(b, gamma[:, None] * torch.view_as_complex(layer.B.detach().contiguous()), rtol=0, atol=1e-12)
+    powers = (torch.arange(4000, dtype=torch.float64)[:, None] * 2 * log_a.real).exp().sum(0)
+    assert torch.allclose(powers * b.abs().square().sum(1), given, rtol=0, atol=1e-12)
+    u = torch.randn(1, 20000, 8, dtype=torch.float64)
+    states, _ = diagonal_ssm(layer.write(u, b), log_a)
+    seen = states[0, 500:].abs().square().mean(0) / given
+    assert 0.95 < float(seen.mean()) < 1.05
+    assert 0.8 < float(seen.min()) < float(seen.max()) < 1.2
 
 
 def test_lru_begins_on_its_ring():
