@@ -18,6 +18,7 @@ from transect.mixers.block_attention import block_attention
 from transect.mixers.curvature_query import curvature_query
 from transect.mixers.delta_product import delta_product
 from transect.mixers.delta_rule import delta_rule
+from transect.mixers.diagonal_recurrence import diagonal_recurrence
 from transect.mixers.exact_cache import exact_cache_delta_rule
 from transect.mixers.feed_forward import BilinearMLP, GatedMLP, MixtureOfExpertsMLP
 from transect.mixers.gated_delta_rule import gated_delta_rule
@@ -110,6 +111,7 @@ __all__ = [
     "curvature_query",
     "delta_product",
     "delta_rule",
+    "diagonal_recurrence",
     "exact_cache_delta_rule",
     "gated_delta_rule",
     "gla",

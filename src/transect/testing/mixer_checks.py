@@ -38,6 +38,7 @@ _PER_TOKEN = (
     "score",
     "gate",
     "gamma",
+    "factors",
 )
 _PLACES = ("positions", "memories")  # integers, one or more for each token
 
