@@ -8,6 +8,7 @@ import torch
 from transect.errors import InputError, near_matches
 from transect.mixers.algebra import Form, Recurrence
 from transect.mixers.chunk import chunked
+from transect.mixers.kernels import kernel_for, run_kernel
 from transect.mixers.naive import naive
 from transect.mixers.parallel import parallel
 from transect.mixers.recurrent import recurrent
@@ -23,6 +24,8 @@ def evaluate(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Compute a recurrence in one of its forms; outputs in `dtype`, states in the precision they were computed in.
 
+    With "auto" a GPU's kernel stands in for the chunk form where there is one; see `transect.mixers.kernels`.
+
     Raises:
         InputError: a form that does not exist, or a chunk size that is no power of two.
     """
@@ -32,7 +35,9 @@ def evaluate(
         "chunk": lambda: chunked(problem, chunk_size),
         "naive": lambda: naive(problem),
     }
-    out, state = forms[choose(form, problem.q.shape[1])]()
+    chosen = choose(form, problem.q.shape[1])
+    kernel = kernel_for(problem, dtype) if form == "auto" and chosen == "chunk" else None
+    out, state = forms[chosen]() if kernel is None else run_kernel(kernel, problem, dtype)
     return out.to(dtype), state if output_final_state else None
 
 
