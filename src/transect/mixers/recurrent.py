@@ -43,11 +43,14 @@ def _one(problem: Recurrence) -> tuple[torch.Tensor, torch.Tensor]:
                 added = betas[j][:, None, None] * torch.baddbmm(added, keys[j][:, None], state, alpha=-1)
             state = torch.addcmul(state, keys[j][:, :, None], added)
         outputs.append(torch.bmm(queries[t][:, None], state)[:, 0])
-    return torch.stack(outputs).unflatten(1, (batch, heads)).transpose(0, 1), state.unflatten(0, (batch, heads))
+    state = state.unflatten(0, (batch, heads))
+    if tokens == 1:  # a decoding step pays for every call
+        return outputs[0].unflatten(0, (batch, 1, heads)), state
+    return torch.stack(outputs).unflatten(1, (batch, heads)).transpose(0, 1), state
 
 
 def _by_token(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """``[B, T, H, ...]`` as T tensors ``[B * H, ...]``."""
-    if x.shape[1] == 1:  # a decoding step pays for every call
+    if x.shape[1] == 1:
         return (x.flatten(0, 2),)
     return x.transpose(0, 1).flatten(1, 2).unbind()

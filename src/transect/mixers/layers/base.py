@@ -10,6 +10,7 @@ from typing import final, get_args
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from transect.errors import InputError, near_matches
 from transect.mixers.algebra import Form
@@ -194,8 +195,9 @@ def rotate(x: torch.Tensor, positions: torch.Tensor, *, base: float) -> torch.Te
 
 def unit(x: torch.Tensor) -> torch.Tensor:
     """``x / sqrt(|x|^2 + 1e-6)``, in 32 bits at least: of norm at most 1, and 0 for 0."""
+    width = x.shape[-1]
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    return (wide * torch.rsqrt(wide.square().sum(-1, keepdim=True) + 1e-6)).to(x.dtype)
+    return (functional.rms_norm(wide, (width,), eps=1e-6 / width) * width**-0.5).to(x.dtype)  # one call for what would be five
 
 
 def steps(num_heads: int, channels: int = 1) -> torch.Tensor:

@@ -62,7 +62,11 @@ class ShortConvolution(nn.Module):
     def _taps(self, before: torch.Tensor) -> torch.Tensor:
         size = len(self.weight)
         tokens = before.shape[1] - size + 1
-        out = before[:, :tokens] * self.weight[0]
-        for j in range(1, size):
-            out = torch.addcmul(out, before[:, j : j + tokens], self.weight[j])
+        copies = (
+            [before[:, j : j + tokens] for j in range(size)] if tokens != 1 else before.split(1, 1)
+        )  # a decoding step pays for every call
+        first, *others = zip(copies, self.weight.unbind(), strict=True)
+        out = first[0] * first[1]
+        for copy, weight in others:
+            out = torch.addcmul(out, copy, weight)
         return functional.silu(out if self.bias is None else out + self.bias)
