@@ -1,12 +1,13 @@
 """A vector state moved by a matrix that each token chooses: block-diagonal, bilinear and dense transitions.
 
 Papers: Advancing Regular Language Reasoning in Linear Recurrent Neural Networks, Fan et al., arXiv 2309.07412; Revisiting Bi-Linear State
-Transitions in Recurrent Neural Networks, Ebrahimi et al., 2025.
+Transitions in Recurrent Neural Networks, Ebrahimi and Memisevic, arXiv 2505.21749.
 
     h_t = A_t h_{t-1} + b_t
 
 Heads are the blocks of a block-diagonal matrix. In chunks, products of the matrices are made for all chunks at once, row after row, and states go
-from chunk to chunk. A permutation is such a matrix, so any finite automaton is tracked exactly.
+from chunk to chunk. A permutation is such a matrix, so any finite automaton is tracked exactly. Diagonal matrices and rotations cost far less in
+`transect.mixers.diagonal_recurrence`.
 """
 
 from collections.abc import Sequence

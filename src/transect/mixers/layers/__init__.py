@@ -3,6 +3,8 @@
 from transect.mixers.layers.attention import Attention
 from transect.mixers.layers.base import Inside, Mixed, Past, SequenceLayer
 from transect.mixers.layers.bidirectional_layer import BidirectionalLinearAttention
+from transect.mixers.layers.bilinear_rnn import BilinearRNN
+from transect.mixers.layers.block_diagonal_rnn import BlockDiagonalRNN
 from transect.mixers.layers.cache import LayerState, MixerCache
 from transect.mixers.layers.curvature_query_layer import CurvatureQuery
 from transect.mixers.layers.delta_net import DeltaNet
@@ -18,7 +20,7 @@ from transect.mixers.layers.lightning_attention import LightningAttention
 from transect.mixers.layers.linear_attention_layer import LinearAttention
 from transect.mixers.layers.log_linear_layers import LogLinearGatedDeltaNet, LogLinearLayer, LogLinearMamba2
 from transect.mixers.layers.mamba2 import Mamba2
-from transect.mixers.layers.matrix_rnn import BilinearRNN
+from transect.mixers.layers.matrix_rnn import MatrixRNN
 from transect.mixers.layers.mixture_of_memories_layer import MixtureOfMemories
 from transect.mixers.layers.momentum_delta_net import MomentumDeltaNet
 from transect.mixers.layers.projected import ProjectedLayer
@@ -40,6 +42,7 @@ __all__ = [
     "Attention",
     "BidirectionalLinearAttention",
     "BilinearRNN",
+    "BlockDiagonalRNN",
     "CurvatureQuery",
     "DeltaNet",
     "DeltaProductNet",
@@ -60,6 +63,7 @@ __all__ = [
     "LogLinearLayer",
     "LogLinearMamba2",
     "Mamba2",
+    "MatrixRNN",
     "Mixed",
     "MixerCache",
     "MixtureOfMemories",
