@@ -1,8 +1,13 @@
 import numpy as np
 import pytest
+import torch
 
+from transect.decide._folds import fit_in_own_space, grouped_folds
+from transect.decide._nested import choose_in_folds
 from transect.decide.membership import audit_membership, tpr_at_fpr
 from transect.errors import InputError
+from transect.measure import auroc, interval
+from transect.measure.cross_validated import cross_validated_auroc_statistic
 
 
 def _set(n=240, *, planted=True, shifted=False, seed=0):
@@ -28,6 +33,8 @@ def test_a_planted_trace_is_found_in_its_layer_and_beats_what_saw_no_model():
     assert found.baselines[0].auroc.value > 0.55
     assert found.over_best_blind is not None
     assert found.over_best_blind.low > 0.1
+    assert found.by_fold == ("layers[2]", "layers[2]")
+    assert found.probe.auroc == found.corrected
 
 
 def test_a_set_whose_members_differ_by_words_is_warned_about():
@@ -52,6 +59,96 @@ def test_noise_says_chance():
     assert found.corrected.low < 0.5
     assert all(not one.excludes(0.5) for one in found.layers.values())
     assert found.warning == ""
+
+
+def _noise(seed, *, n=48, d=3, layers=3):
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % 2
+    return [rng.standard_normal((n, d)) for _ in range(layers)], codes, grouped_folds(n, classes=codes, folds=3, seed=seed)
+
+
+def test_choosing_the_best_layer_of_noise_is_worth_chance_and_its_interval_says_so():
+    """Over 40 draws: the mean is 0.5, and a 95% interval misses it no more often than binomial error at one in a thousand allows."""
+    values, missed = [], 0
+    for seed in range(40):
+        layers, codes, folds = _noise(seed, layers=2)
+        found = interval(cross_validated_auroc_statistic(choose_in_folds(layers, codes, folds, C=0.01).scores, codes, folds), resamples=300)
+        values.append(found.value)
+        missed += found.excludes(0.5)
+    assert abs(np.mean(values) - 0.5) < 3.3 * np.std(values) / np.sqrt(40)
+    assert missed <= 7
+
+
+def test_words_that_know_nothing_have_an_interval_that_holds_chance():
+    """Scores of a mean difference of counts, out of fold, on noise: what the bag of words does, without the cost of choosing its strength."""
+    rng = np.random.default_rng(3)
+    codes, missed, values = np.arange(60) % 2, 0, []
+    for seed in range(120):
+        counts, folds = rng.poisson(0.75, (60, 8)), grouped_folds(60, classes=codes, folds=5, seed=seed)
+        scores = np.empty(60)
+        for fold in range(5):
+            rest, held = folds != fold, folds == fold
+            scores[held] = counts[held] @ (counts[rest & (codes == 1)].mean(0) - counts[rest & (codes == 0)].mean(0))
+        found = interval(cross_validated_auroc_statistic(scores, codes, folds), resamples=100)
+        values.append(found.value)
+        missed += found.excludes(0.5)
+    assert missed <= 14  # 5% promised, and what binomial error allows at one in a thousand
+    assert abs(np.mean(values) - 0.5) < 3.3 * np.std(values) / np.sqrt(120)
+
+
+@pytest.mark.parametrize("n_folds", [2, 3])
+def test_rows_have_no_part_in_the_choice_that_is_made_for_them(n_folds):
+    layers, codes, _ = _noise(1)
+    folds = grouped_folds(48, classes=codes, folds=n_folds)
+    as_it_was = choose_in_folds(layers, codes, folds, C=0.01)
+    moved = 0
+    for fold in range(n_folds):
+        held = folds == fold
+        for site in range(3):  # what would win for every fold that sees it
+            other = [x.copy() for x in layers]
+            other[site][held] += 5 * codes[held, None]
+            found = choose_in_folds(other, codes, folds, C=0.01)
+            assert found.chosen[fold] == as_it_was.chosen[fold]
+            moved += (found.chosen != as_it_was.chosen).any()
+    assert moved > 0
+
+
+def test_the_nested_choice_is_the_written_out_loop():
+    layers, codes, folds = _noise(2)
+    layers[1][:, 0] += 0.8 * codes
+    found = choose_in_folds(layers, codes, folds, C=0.01)
+    for outer in range(3):
+        rest = [fold for fold in range(3) if fold != outer]
+        means = []
+        for x in layers:
+            values = []
+            for inner in rest:
+                fitted = (folds != outer) & (folds != inner)
+                readout = fit_in_own_space(x[fitted], codes[fitted], C=0.01)
+                values.append(auroc(readout.scores(torch.from_numpy(x[folds == inner])).numpy(), codes[folds == inner]))
+            means.append(np.mean(values))  # the folds have as many pairs
+        best = int(np.argmax(means))
+        assert found.chosen[outer] == best
+        held = folds == outer
+        readout = fit_in_own_space(layers[best][~held], codes[~held], C=0.01)
+        scores = readout.scores(torch.from_numpy(layers[best][held])).numpy()
+        np.testing.assert_allclose(found.scores[held], (scores - scores.mean()) / scores.std(), rtol=0, atol=1e-12)
+
+
+def test_what_lies_below_chance_is_said():
+    rng = np.random.default_rng(0)
+    members = np.arange(240) % 2 == 0
+    copies = np.repeat(rng.standard_normal((120, 40)), 2, axis=0)  # each state once as a member and once as another
+    words = np.repeat([" ".join(f"w{k}" for k in rng.integers(0, 60, 6)) for _ in range(120)], 2).tolist()
+    found = audit_membership({"a": copies}, members, texts=words, folds=3)
+    assert found.corrected.high < 0.5
+    assert "The probe does worse than chance" in found.warning
+    assert "The bag of words does worse than chance" in found.warning
+    paired = audit_membership({"a": copies}, members, folds=3, groups=np.arange(240) // 2)
+    assert "worse than chance" not in paired.warning
+    younger = audit_membership({"a": rng.standard_normal((240, 3))}, members, folds=3, dates=2020 + members + rng.random(240))
+    assert "the other way round" in younger.warning
+    assert "which has seen no model" not in younger.warning
 
 
 def test_without_texts_the_audit_says_what_it_did_not_look_at():

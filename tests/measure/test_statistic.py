@@ -1,5 +1,7 @@
 """Every statistic under integer weights equals the plain measure on rows repeated so often."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,6 +12,9 @@ from transect.measure import (
     accuracy,
     accuracy_statistic,
     auroc_statistic,
+    bootstrap,
+    estimates,
+    interval,
     macro_auroc_statistic,
     mean_statistic,
     multiclass_auroc,
@@ -17,6 +22,7 @@ from transect.measure import (
     r2_statistic,
     spearman_statistic,
 )
+from transect.measure.cross_validated import cross_validated_auroc_statistic, cross_validated_macro_auroc_statistic
 from transect.measure.resampling import resample_counts
 
 N = 60
@@ -28,6 +34,16 @@ CODES = RNG.integers(0, 3, N)
 SCORES = (RNG.normal(size=N) + LABELS).round(1)
 NUMBERS = (RNG.normal(size=N) + SCORES).round(1)
 MANY = RNG.normal(size=(N, 3))
+FOLDS = np.arange(N) % 4
+
+
+def within_folds(labels, scores, rows):
+    """Share of the pairs inside a fold that are in order, by counting them."""
+    positive, negative = rows[labels[rows]], rows[~labels[rows]]
+    same = FOLDS[positive][:, None] == FOLDS[negative]
+    gap = scores[positive][:, None] - scores[negative]
+    return ((gap > 0) + 0.5 * (gap == 0))[same].mean()
+
 
 CASES = {
     "auroc": (auroc_statistic(SCORES, LABELS), lambda rows: metrics.roc_auc_score(LABELS[rows], SCORES[rows])),
@@ -37,6 +53,11 @@ CASES = {
         lambda rows: metrics.roc_auc_score(LABELS[rows], np.where(np.arange(N) < 2, 9 - SCORES, LABELS * 50.0 + np.arange(N))[rows]),
     ),
     "macro": (macro_auroc_statistic(MANY, CODES), lambda rows: multiclass_auroc(MANY[rows], CODES[rows])),
+    "inside folds": (cross_validated_auroc_statistic(SCORES, LABELS, FOLDS), lambda rows: within_folds(LABELS, SCORES, rows)),
+    "macro inside folds": (
+        cross_validated_macro_auroc_statistic(MANY, CODES, FOLDS),
+        lambda rows: np.mean([within_folds(k == CODES, MANY[:, k], rows) for k in range(3)]),
+    ),
     "accuracy": (accuracy_statistic(CODES, MANY.argmax(1)), lambda rows: accuracy(CODES[rows], MANY.argmax(1)[rows])),
     "mean": (mean_statistic(NUMBERS, name="m"), lambda rows: NUMBERS[rows].mean()),
     "spearman": (spearman_statistic(SCORES, NUMBERS), lambda rows: stats.spearmanr(SCORES[rows], NUMBERS[rows]).statistic),
@@ -75,3 +96,28 @@ def test_one_class_is_refused():
         auroc_statistic([1, 2], [1, 1])
     with pytest.raises(InputError, match="targets that differ"):
         spearman_statistic([1, 2], [1, 1])
+    with pytest.raises(InputError, match="each of the 2 folds has one only"):
+        cross_validated_auroc_statistic([1.0, 2.0, 3.0, 4.0], [0, 0, 1, 1], [0, 0, 1, 1])
+
+
+def test_folds_may_have_scales_of_their_own():
+    """An intercept and a scale for each fold change nothing, and folds that are perfect each are perfect together, but no certainty."""
+    moved = SCORES * (1.0 + FOLDS) + 10.0 * FOLDS
+    one, two = (interval(cross_validated_auroc_statistic(scores, LABELS, FOLDS), resamples=200) for scores in (SCORES, moved))
+    assert one == two
+    perfect = interval(cross_validated_auroc_statistic(LABELS + 10.0 * FOLDS, LABELS, FOLDS), resamples=200)
+    assert perfect.value == 1.0
+    assert 0.8 < perfect.low < 0.98
+
+
+def test_out_of_fold_scores_have_twice_the_variance_of_their_resamples():
+    statistic = cross_validated_auroc_statistic(SCORES, LABELS, FOLDS)
+    single = dataclasses.replace(statistic, inflation=1.0)
+    draws = bootstrap([statistic, single], resamples=300)
+    assert draws.spread[0] == pytest.approx(2 * draws.spread[1], rel=1e-12)
+    wide, narrow = estimates(draws)
+    assert wide.low < narrow.low < narrow.value < narrow.high < wide.high
+    assert "variance times 2" in wide.method
+    assert "variance times" not in narrow.method
+    (joint,), (joint_single,) = (estimates(bootstrap([one], resamples=300), simultaneous=True) for one in (statistic, single))
+    assert joint.half_width == pytest.approx(np.sqrt(2) * joint_single.half_width, rel=0.05)

@@ -18,8 +18,9 @@ from scipy import special
 from transect.decide._folds import fit_in_own_space, grouped_folds, out_of_fold
 from transect.errors import InputError
 from transect.linear import Readout
-from transect.measure import Estimate, auroc_statistic, bootstrap, difference, estimates, macro_auroc_statistic
+from transect.measure import Estimate, bootstrap, difference, estimates
 from transect.measure._inputs import Floats, as_floats, plain
+from transect.measure.cross_validated import cross_validated_auroc_statistic, cross_validated_macro_auroc_statistic
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,8 +117,8 @@ def compare_tokens(
     if {len(one) for one in features} != {len(codes)}:
         raise InputError(f"expected {len(codes)} rows like the decisions at every token, got {[len(one) for one in features]}.")
     fold_of = grouped_folds(len(codes), classes=codes, groups=groups, folds=folds, seed=seed)
-    statistic = auroc_statistic if len(classes) == 2 else macro_auroc_statistic
-    measured = [statistic(out_of_fold(one, codes, fold_of, C=C), codes) for one in features]
+    statistic = cross_validated_auroc_statistic if len(classes) == 2 else cross_validated_macro_auroc_statistic
+    measured = [statistic(out_of_fold(one, codes, fold_of, C=C), codes, fold_of) for one in features]
     found = estimates(bootstrap(measured, groups=groups, seed=seed), level=level, simultaneous=True)
     drop = difference(measured[0], measured[-1], groups=groups, level=level, seed=seed) if len(measured) > 1 else None
     return FirstToken(positions=tuple(found), classes=tuple(classes.tolist()), drop=drop)

@@ -1,7 +1,8 @@
 """Was this text in the training data? An audit of what probes on activations say, beside what needs no activations.
 
-A linear probe per layer separates members from non-members out of fold; the layer is chosen on groups other than those it is measured
-on (bootstrap bias corrected cross-validation, see `transect.measure.correct_for_choosing`). Beside it stand the scores that read the
+A linear probe per layer separates members from non-members out of fold. For each fold the layer is chosen by probes that never saw it
+(nested cross-validation), so that choosing the best of many flatters nothing: on noise the mean is 0.5. AUROC of fitted scores is taken
+inside folds, with intervals for out-of-fold scores (`transect.measure.cross_validated`). Beside it stand the scores that read the
 model's output only: the loss (Yeom et al. 2018), Min-K% (Shi et al. 2024) and the ratio of loss to zlib size (Carlini et al. 2021).
 
 An attack is worth little on the average row; what matters is the true-positive rate where hardly any non-member is accused
@@ -20,20 +21,15 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from transect.decide._folds import grouped_folds, out_of_fold, standard_in_folds
+from transect.decide._folds import grouped_folds, standard_in_folds
+from transect.decide._nested import choose_in_folds
 from transect.errors import InputError
-from transect.measure import (
-    Estimate,
-    auroc_interval,
-    auroc_statistic,
-    correct_for_choosing,
-    difference,
-    fit_bag_of_words,
-    simultaneous_auroc,
-)
+from transect.measure import Estimate, Statistic, auroc_statistic, bootstrap, difference, estimates, fit_bag_of_words, interval
 from transect.measure._inputs import Bools, Floats, Ints, as_floats, as_positives, check_length
+from transect.measure.cross_validated import cross_validated_auroc_statistic
 
-_MARGIN = 0.05  # how far above chance the blind baseline's whole interval must lie for the warning
+_MARGIN = 0.05  # how far from chance the blind baseline's whole interval must lie for the warning
+_WORDS = "bag of words"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,17 +54,19 @@ class Membership:
     Args:
         layers: AUROC of each layer's probe out of fold; the intervals hold all at once. The best of them flatters.
         chosen: the layer with the largest.
+        by_fold: the layer that was chosen for each fold, by the others.
         corrected: AUROC of "choose the best layer" on groups that had no part in the choice.
         fpr: the false-positive rate of every `tpr` here.
-        probe: the chosen layer's scores. Its AUROC and its rate come from rows that chose the layer; `corrected` does not.
+        probe: the scores behind `corrected`, each from a layer that its row had no part in choosing.
         baselines: loss, Min-K% and zlib ratio, as far as they were given.
         blind: scores that saw no model: words, and dates where they were given.
-        over_best_blind: AUROC of the chosen layer minus that of the best blind score, paired; None where there is no blind score.
-        warning: why the set does not measure memory; empty where nothing speaks against it.
+        over_best_blind: `corrected` minus the AUROC of the best blind score, paired; None where there is no blind score.
+        warning: why the set does not measure memory, or is not what the audit takes it for; empty where nothing speaks against it.
     """
 
     layers: Mapping[str, Estimate]
     chosen: str
+    by_fold: tuple[str, ...]
     corrected: Estimate
     fpr: float
     probe: Attack
@@ -159,15 +157,18 @@ def audit_membership(
         raise InputError(f"all {len(labels)} rows are {'members' if labels[0] else 'non-members'}; both kinds are needed.")
     codes = labels.astype(np.int64)
     fold_of = grouped_folds(len(labels), classes=codes, groups=groups, folds=folds, seed=seed)
-    scores = np.stack([out_of_fold(x, codes, fold_of, C=C) for x in activations.values()])
-    by_layer = simultaneous_auroc(scores, labels, groups=groups, level=level, seed=seed)
-    best = int(np.argmax([one.value for one in by_layer]))
-    chosen = correct_for_choosing(scores[:, None, :], codes, fold_of, strengths=[1.0], groups=groups, level=level, seed=seed)
+    nested = choose_in_folds(list(activations.values()), codes, fold_of, C=C, groups=groups, seed=seed)
+    each = [cross_validated_auroc_statistic(row, labels, fold_of) for row in nested.by_layer]
+    by_layer = estimates(bootstrap(each, groups=groups, seed=seed), level=level, simultaneous=True)
+    names = list(activations)
 
-    def attack(name: str, values: Any) -> Attack:
+    def statistic(values: Any, fitted: bool) -> Statistic:
+        return cross_validated_auroc_statistic(values, labels, fold_of) if fitted else auroc_statistic(values, labels)
+
+    def attack(name: str, values: Any, *, fitted: bool = False) -> Attack:
         numbers = as_floats(values, name=name)
         check_length(numbers, n=len(labels), name=name)
-        auroc = auroc_interval(numbers, labels, groups=groups, level=level, seed=seed)
+        auroc = interval(statistic(numbers, fitted), groups=groups, level=level, seed=seed)
         return Attack(name=name, auroc=auroc, tpr=tpr_at_fpr(numbers, labels, fpr=fpr, level=level))
 
     oriented = {"loss": (loss, -1.0), "min_k": (min_k, 1.0), "zlib_ratio": (zlib_ratio, -1.0)}
@@ -175,25 +176,27 @@ def audit_membership(
     without_model: dict[str, Floats] = {}
     if texts is not None:
         check_length(np.asarray(texts, dtype=object), n=len(labels), name="texts")
-        without_model["bag of words"] = _words(texts, codes, fold_of, groups, seed)
+        without_model[_WORDS] = _words(texts, codes, fold_of, groups, seed)
     if dates is not None:
         without_model["dates"] = -as_floats(dates, name="dates")
-    blind = [attack(name, values) for name, values in without_model.items()]
+    blind = [attack(name, values, fitted=name == _WORDS) for name, values in without_model.items()]
+    probe = attack("probe", nested.scores, fitted=True)
     over = None
     if blind:
         strongest = max(blind, key=lambda one: one.auroc.value).name
-        pair = auroc_statistic(scores[best], labels), auroc_statistic(without_model[strongest], labels)
+        pair = statistic(nested.scores, True), statistic(without_model[strongest], strongest == _WORDS)
         over = difference(*pair, groups=groups, level=level, seed=seed)
     return Membership(
         layers=dict(zip(activations, by_layer, strict=True)),
-        chosen=list(activations)[best],
-        corrected=chosen.corrected,
+        chosen=names[int(np.argmax([one.value for one in by_layer]))],
+        by_fold=tuple(names[layer] for layer in nested.chosen),
+        corrected=probe.auroc,
         fpr=fpr,
-        probe=attack("probe", scores[best]),
+        probe=probe,
         baselines=tuple(baselines),
         blind=tuple(blind),
         over_best_blind=over,
-        warning=_warning(blind, labels, measured_words=texts is not None),
+        warning=_warning(probe, blind, labels, measured_words=texts is not None),
     )
 
 
@@ -207,13 +210,15 @@ def _words(texts: Sequence[str], codes: Ints, folds: Ints, groups: Any, seed: in
     return standard_in_folds(found, folds)
 
 
-def _warning(blind: Sequence[Attack], labels: Bools, *, measured_words: bool) -> str:
+def _warning(probe: Attack, blind: Sequence[Attack], labels: Bools, *, measured_words: bool) -> str:
     sentences = [
         f"Members and non-members differ by {one.name} alone (AUROC {one.auroc}), which has seen no model: on this set an attack measures that "
         f"difference, and memory only as far as it goes beyond. Draw both kinds from one source and time."
         for one in blind
         if one.auroc.low > 0.5 + _MARGIN
     ]
+    sentences += [_below_chance(one) for one in blind if one.auroc.high < 0.5 - _MARGIN]
+    sentences += [_below_chance(probe)] if probe.auroc.high < 0.5 else []
     if not measured_words:
         sentences.append("The texts were not given, so whether members and non-members differ by words alone was not measured.")
     if min(labels.sum(), (~labels).sum()) < 100:
@@ -221,3 +226,16 @@ def _warning(blind: Sequence[Attack], labels: Bools, *, measured_words: bool) ->
             f"Only {int(labels.sum())} members and {int((~labels).sum())} non-members: rates at few false positives are coarse."
         )
     return " ".join(sentences)
+
+
+def _below_chance(one: Attack) -> str:
+    if one.name == "dates":
+        return (
+            f"Members and non-members differ by dates alone, the other way round than expected (AUROC {one.auroc}): members are the later ones. "
+            f"On this set an attack measures that difference. Draw both kinds from one source and time."
+        )
+    what = "The probe" if one.name == "probe" else f"The {one.name}"
+    return (
+        f"{what} does worse than chance on rows that it was not fitted on (AUROC {one.auroc}), which noise seldom does: such rows are like "
+        f"fitted ones of the other kind, as in near copies that hold one of each. Name what belongs together with groups=."
+    )

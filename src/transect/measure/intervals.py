@@ -52,10 +52,15 @@ class Bootstrap:
 
     @property
     def spread(self) -> Floats:
-        """Bootstrap variance ``[s]``, with the correction for few units; NaN where too few resamples are defined."""
+        """Bootstrap variance ``[s]``, with the correction for few units and `Statistic.inflation`; NaN where too few resamples are defined."""
         if self.draws.shape[1] < _FEWEST_DRAWS or self.n_units < 2:
             return np.full(len(self.values), np.nan)
-        return self.draws.var(axis=1) * self.n_units / (self.n_units - 1)
+        return self.inflation * self.draws.var(axis=1) * self.n_units / (self.n_units - 1)
+
+    @property
+    def inflation(self) -> Floats:
+        """How many times the variance over resamples the variance of each statistic is, ``[s]``."""
+        return np.array([statistic.inflation for statistic in self.statistics])
 
     @property
     def words(self) -> str:
@@ -254,7 +259,8 @@ def _estimate(result: Bootstrap, index: int, *, critical: float, level: float, t
         return Estimate(value, value, value, level, n, result.n_groups, f"{result.words}; the value is the same in every resample")
     low, high = wilson(share, min(size, limit), critical)
     note = "; at most as sure as so many groups allow, for hardly any disagree" if capped else ""
-    words = f"{result.words}, Wilson score interval with {min(size, limit):.0f} effective units{note}{together}"
+    larger = "" if statistic.inflation == 1 else f", variance times {statistic.inflation:g} for folds that train one another"
+    words = f"{result.words}{larger}, Wilson score interval with {min(size, limit):.0f} effective units{note}{together}"
     return Estimate(value, least + low * (most - least), least + high * (most - least), level, n, result.n_groups, words)
 
 
@@ -264,7 +270,7 @@ def _student(n_units: int, level: float) -> float:
 
 def _joint_critical(result: Bootstrap, level: float) -> float:
     alone = _student(result.n_units, level)
-    error = np.sqrt(result.spread)
+    error = np.sqrt(result.spread / result.inflation)  # of the draws, which are what is studentised here
     moving = error > 0
     if not moving.any():
         return float(stats.t.ppf(1 - (1 - level) / (2 * len(error)), max(result.n_units - 1, 1)))

@@ -31,6 +31,8 @@ class Statistic:
         evaluate: (counts ``[G, b]``, group of each row ``[n]``) to values ``[b]``, NaN where undefined.
         bounds: the smallest and the largest possible value; None where it has no such bounds.
         unit_limit: (group of each row, value) to the most independent units to believe in; infinite where the bootstrap can tell.
+        inflation: how many times the variance over resamples its variance is; above 1 where its rows depend on one another in a way
+            that resamples do not show, as out-of-fold scores do. Used where it has bounds.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Statistic:
     evaluate: Callable[[Floats, Ints], Floats]
     bounds: tuple[float, float] | None
     unit_limit: Callable[[Ints, float], float]
+    inflation: float = 1.0
 
     def value(self) -> float:
         """Its value on the rows as they are."""
@@ -60,7 +63,7 @@ def auroc_statistic(scores: Any, positives: Any) -> Statistic:
         return _ranked.weighted_auroc(steps, counts, groups, labels)
 
     def unit_limit(groups: Ints, value: float) -> float:
-        return _auroc_unit_limit(values, labels, groups, value)
+        return auroc_unit_limit(labels, groups, in_disagreement(values, labels, value), value)
 
     return Statistic("auroc", len(values), evaluate, (0.0, 1.0), unit_limit)
 
@@ -138,6 +141,26 @@ def r2_statistic(predicted: Any, targets: Any) -> Statistic:
     return Statistic("r2", len(truth), evaluate, None, lambda _groups, _value: np.inf)
 
 
+def in_disagreement(values: Floats, labels: Bools, value: float) -> Bools:
+    """``[n]``: rows in a pair that is ordered against an AUROC of `value` (below 0.5: that the other way round is the right one)."""
+    if value < 0.5:
+        values = -values
+    return np.where(labels, values <= values[~labels].max(), values >= values[labels].min())
+
+
+def auroc_unit_limit(labels: Bools, groups: Ints, wrong: Bools, value: float) -> float:
+    """Infinite where ten groups or more hold a row of a pair in the wrong order; else the effective number of Hanley and McNeil (1982).
+
+    Their variance for exponential scores, with groups counted instead of rows, divided into value * (1 - value).
+    """
+    value = max(value, 1 - value)
+    if len(np.unique(groups[wrong])) >= FEW_DISAGREEING:
+        return np.inf
+    n_positive, n_negative = len(np.unique(groups[labels])), len(np.unique(groups[~labels]))
+    shared = (n_positive + n_negative) / 2 - 1
+    return n_positive * n_negative / (1 + shared * ((1 - value) / (2 - value) + value / (1 + value)))
+
+
 def _spearman(values: Floats, truth: Floats, weights: Floats) -> Floats:
     total = np.maximum(weights.sum(axis=0), 1)  # a resample of no rows has no correlation, which is found below
     ranked = [_ranked.weighted_ranks(numbers, weights) for numbers in (values, truth)]
@@ -147,18 +170,3 @@ def _spearman(values: Floats, truth: Floats, weights: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         result = np.where(norm > 1e-9, (weights * first * second).sum(axis=0) / norm, 0.0)
     return np.where(defined, np.clip(result, -1, 1), np.nan)
-
-
-def _auroc_unit_limit(values: Floats, labels: Bools, groups: Ints, value: float) -> float:
-    """Infinite where ten groups or more hold a pair in the wrong order; else the effective number of (Hanley and McNeil 1982).
-
-    Their variance for exponential scores, with groups counted instead of rows, divided into value * (1 - value).
-    """
-    if value < 0.5:
-        values, value = -values, 1 - value
-    wrong = np.where(labels, values <= values[~labels].max(), values >= values[labels].min())
-    if len(np.unique(groups[wrong])) >= FEW_DISAGREEING:
-        return np.inf
-    n_positive, n_negative = len(np.unique(groups[labels])), len(np.unique(groups[~labels]))
-    shared = (n_positive + n_negative) / 2 - 1
-    return n_positive * n_negative / (1 + shared * ((1 - value) / (2 - value) + value / (1 + value)))
