@@ -21,6 +21,7 @@ from transect.mixers.delta_rule import delta_rule
 from transect.mixers.diagonal_recurrence import diagonal_recurrence
 from transect.mixers.exact_cache import exact_cache_delta_rule
 from transect.mixers.feed_forward import BilinearMLP, GatedMLP, MixtureOfExpertsMLP
+from transect.mixers.fixed_point import fixed_point_recurrence
 from transect.mixers.gated_delta_rule import gated_delta_rule
 from transect.mixers.gla import gla
 from transect.mixers.hgrn2 import hgrn2
@@ -43,6 +44,7 @@ from transect.mixers.layers import (
     DeltaProductNet,
     DiagonalAttention,
     ExactCacheDeltaNet,
+    FixedPointRNN,
     GatedDeltaNet,
     HigherOrderLinearAttention,
     LightningAttention,
@@ -90,6 +92,7 @@ __all__ = [
     "DeltaProductNet",
     "DiagonalAttention",
     "ExactCacheDeltaNet",
+    "FixedPointRNN",
     "GatedDeltaNet",
     "GatedMLP",
     "HigherOrderLinearAttention",
@@ -115,6 +118,7 @@ __all__ = [
     "delta_rule",
     "diagonal_recurrence",
     "exact_cache_delta_rule",
+    "fixed_point_recurrence",
     "gated_delta_rule",
     "gla",
     "hgrn2",

@@ -39,6 +39,7 @@ _PER_TOKEN = (
     "gate",
     "gamma",
     "factors",
+    "mixing",
 )
 _PLACES = ("positions", "memories")  # integers, one or more for each token
 

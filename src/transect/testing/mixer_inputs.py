@@ -87,6 +87,7 @@ def mixer_inputs(op: Mixer, *, batch: int = 2, tokens: int = 11, seed: int = 0) 
         "b": 0.5 * normal(batch, tokens, heads, width),
         "gamma": torch.rand(batch, tokens, heads, generator=draw, dtype=torch.float64),
         "factors": 0.7 * normal(batch, tokens, heads, width),
+        "mixing": torch.eye(width, dtype=torch.float64) + 0.3 * normal(batch, tokens, heads, width, width),
     }
     found = {name: made[name] for name in names if name in made}
     try:

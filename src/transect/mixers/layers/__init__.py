@@ -11,6 +11,7 @@ from transect.mixers.layers.delta_net import DeltaNet
 from transect.mixers.layers.delta_product_net import DeltaProductNet
 from transect.mixers.layers.exact_cache_delta_net import ExactCacheDeltaNet
 from transect.mixers.layers.feature_maps import Dpfp, Elu, FeatureMap, Hedgehog, Identity, Relu, Taylor
+from transect.mixers.layers.fixed_point_rnn import FixedPointRNN
 from transect.mixers.layers.gated_delta_net import GatedDeltaNet
 from transect.mixers.layers.gated_linear_attention import GLA
 from transect.mixers.layers.hgrn2_layer import HGRN2
@@ -51,6 +52,7 @@ __all__ = [
     "Elu",
     "ExactCacheDeltaNet",
     "FeatureMap",
+    "FixedPointRNN",
     "GatedDeltaNet",
     "Hedgehog",
     "HigherOrderLinearAttention",
