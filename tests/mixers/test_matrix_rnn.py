@@ -233,6 +233,12 @@ def test_rotations_and_diagonals_make_no_matrices(transition, cheap, form):
     assert (seen.numbers <= 2 * 32 * 64) == cheap
 
 
+@pytest.mark.parametrize(("width", "form"), [(32, "chunk"), (33, "recurrent")])
+def test_wide_matrices_are_not_multiplied_with_each_other(width, form):
+    a, b = torch.randn(1, 20, 1, width, width) / width**0.5, torch.randn(1, 20, 1, width)
+    assert torch.equal(mixers.matrix_recurrence(a, b)[0], mixers.matrix_recurrence(a, b, form=form)[0])
+
+
 def test_refuses():
     with pytest.raises(InputError, match=r"\[B, T, H, D, D\]"):
         mixers.matrix_recurrence(torch.ones(1, 2, 1, 3, 2), torch.ones(1, 2, 1, 3))

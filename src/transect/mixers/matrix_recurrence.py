@@ -22,6 +22,7 @@ from transect.mixers.chunk import check_chunk_size
 from transect.mixers.forms import choose
 
 CHUNK = 16
+_WIDE = 32  # products of wider matrices cost more than a loop over tokens, whatever the chunk
 
 
 def matrix_recurrence(
@@ -42,7 +43,8 @@ def matrix_recurrence(
         initial_state: ``[N, H, D]``; N is B, or the number of packed sequences; None for zeros.
         output_final_state: whether to give the state after the last token back.
         cu_seqlens: where sequences packed into a batch of 1 begin, and T; the state starts anew at each.
-        form: "chunk" (all chunks at once), "recurrent" (a loop), "parallel" (a scan in log T steps), "naive" (the definition), or "auto".
+        form: "chunk" (all chunks at once), "recurrent" (a loop), "parallel" (a scan in log T steps), "naive" (the definition), or "auto"
+            ("recurrent" for few tokens and for heads wider than 32, else "chunk").
         chunk_size: tokens in a chunk, a power of two.
 
     Returns:
@@ -65,7 +67,7 @@ def matrix_recurrence(
             f"expected transitions [B, T, H, D, D] and additions [B, T, H, D], got {list(transitions.shape)} and {list(additions.shape)}."
         )
     batch, tokens, heads, width = additions.shape
-    chosen = choose(form, tokens)
+    chosen = "recurrent" if form == "auto" and width > _WIDE else choose(form, tokens)
     bounds = checked_bounds(cu_seqlens, batch=batch, tokens=tokens)
     dtype = torch.promote_types(torch.promote_types(transitions.dtype, additions.dtype), torch.float32)
     a, b = transitions.to(dtype), additions.to(dtype)
