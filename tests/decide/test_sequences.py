@@ -1,5 +1,7 @@
 """Sequence statistics equal their running form, and a certified threshold holds in every range of lengths."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy import special
@@ -12,6 +14,9 @@ STATISTICS = [
     SequenceStatistic(name="mean"),
     SequenceStatistic(name="rolling", size=4),
     SequenceStatistic(name="top", size=3),
+    SequenceStatistic(name="rolling", size=4, warm_up=1),
+    SequenceStatistic(name="top", size=3, warm_up=6),
+    SequenceStatistic(name="mean", warm_up=5),
 ]
 
 
@@ -41,7 +46,9 @@ def test_offline_equals_running_equals_the_definition(statistic):
         assert np.abs(running - offline[at : at + length]).max() < 1e-12
         assert np.abs(running - naive).max() < 1e-12
         assert whole[number] == offline[at + length - 1]
-        assert peak[number] == offline[at : at + length].max()
+        first = statistic.size if statistic.warm_up is None else statistic.warm_up
+        assert peak[number] == offline[at + first - 1 : at + length].max(initial=-np.inf)
+        assert step.warm == (length >= first)
         at += length
 
 
@@ -63,6 +70,56 @@ def test_the_streaming_alarm_fires_on_exactly_the_sequences_that_fire(statistic)
         if fired:
             assert alarm.fired_at == went_off.index(True)
         at += length
+
+
+@pytest.mark.parametrize(("name", "shift", "gain"), [("rolling", 0.8, 0.3), ("top", 0.4, 0.0)])
+def test_alarms_on_noise_keep_their_rate_and_come_no_more_at_the_first_tokens_than_at_others(name, shift, gain):
+    """20 calibrations on short and long sequences of noise: the rate planted is kept in both, and early tokens are not what fires."""
+    rng = np.random.default_rng(8)
+    statistic = SequenceStatistic(name=name, size=8)
+    hasty = SequenceStatistic(name=name, size=8, warm_up=1)
+    lengths, fresh = np.repeat([10, 60], 150), np.repeat([4, 10, 60], [20, 100, 100])
+    fired: list[np.ndarray] = []
+    caught: dict[str, list[float]] = {"warm": [], "hasty": []}
+    at: dict[str, list[int]] = {"warm": [], "hasty": []}
+    for _ in range(20):
+        tokens, new = rng.normal(size=lengths.sum()), rng.normal(size=fresh.sum())
+        for which, how in (("warm", statistic), ("hasty", hasty)):
+            made = certify_sequences(tokens, lengths, fpr=0.1, confidence=0.9, statistic=how, bins=2)
+            fires = made.fires(new, fresh)
+            if which == "warm":
+                fired.append(fires)
+            for part, fire in zip(np.split(new, np.cumsum(fresh)[:-1]), fires, strict=True):
+                if fire:
+                    at[which].append(
+                        int((how.running(part, [len(part)])[how.watched_from - 1 :] > made.threshold).argmax()) + how.watched_from
+                    )
+            caught[which].append(made.fires(new + shift, fresh)[fresh == 60].mean())
+    rates = np.array(fired)
+    assert not rates[:, fresh == 4].any()  # they end before the warm-up
+    for length in (10, 60):  # in the mean over calibrations too, for the bound keeps it in nine of ten
+        assert rates[:, fresh == length].mean() < 0.1
+    assert rates[:, fresh == 60].mean() > 0.02
+    assert min(at["warm"]) >= 8
+    assert np.mean(np.array(at["hasty"]) < 8) > 0.5  # what the warm-up is for
+    assert np.mean(caught["warm"]) > np.mean(caught["hasty"]) + gain
+
+
+def test_sequences_that_all_end_before_the_warm_up_calibrate_nothing_and_some_that_do_are_written_down():
+    rng = np.random.default_rng(9)
+    how = SequenceStatistic(name="rolling", size=8)
+    with pytest.raises(InputError, match="only 3 of 103 sequences have the 8 tokens"):
+        certify_sequences(rng.normal(size=530), [5] * 100 + [10] * 3, fpr=0.1, statistic=how, bins=1)
+    made = certify_sequences(rng.normal(size=1500), np.repeat([5, 10], 100), fpr=0.1, confidence=0.9, statistic=how, bins=2)
+    assert made.bins[0].threshold == -np.inf
+    assert made.bins[0].empirical == 0
+    assert made.threshold == made.bins[1].threshold
+    assert "fewer than 8 tokens never fire" in made.sentence
+    written = json.dumps(made.to_json(), allow_nan=False)
+    assert SequenceCertificate.from_json(json.loads(written)) == made
+    alarm = made.alarm()
+    assert [alarm.update(99.0) for _ in range(9)] == [False] * 7 + [True] * 2
+    assert alarm.fired_at == 7
 
 
 def true_rates(certificate, lengths):
@@ -165,6 +222,10 @@ def test_bad_input_is_refused_by_name():
         SequenceStatistic(name="median")
     with pytest.raises(InputError, match="size"):
         SequenceStatistic(name="mean", size=3)
+    with pytest.raises(InputError, match="warm_up"):
+        SequenceStatistic(name="rolling", size=3, warm_up=0)
+    with pytest.raises(InputError, match="warm_up"):
+        SequenceStatistic(warm_up=3)
     step = SequenceStatistic().start()
     with pytest.raises(InputError, match="token 0"):
         step.update(float("nan"))

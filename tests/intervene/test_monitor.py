@@ -480,12 +480,14 @@ def test_probes_that_are_none_are_refused(llama, probe):
 
 
 def test_a_threshold_for_sequences_is_compared_with_its_own_statistic(llama, probe):
-    def certified(name, size=1):
-        statistic = SequenceStatistic(name=name, size=size)
-        return certify_sequences(torch.arange(100.0), [1] * 100, fpr=0.1, bins=1, statistic=statistic)
+    def certified(name, size=1, warm_up=None):
+        statistic = SequenceStatistic(name=name, size=size, warm_up=warm_up)
+        return certify_sequences(torch.arange(400.0), [4] * 100, fpr=0.1, bins=1, statistic=statistic)
 
     with pytest.raises(InputError, match="a monitor does not compute"):
         monitor(llama, probe(), thresholds=certified("rolling", 4))
+    with pytest.raises(InputError, match="mean from 3 tokens on, which a monitor does not compute"):
+        monitor(llama, probe(), thresholds=certified("mean", warm_up=3), statistic="mean")
     with pytest.raises(InputError, match="pass statistic='mean'"):
         monitor(llama, probe(), thresholds={"probe": certified("mean")})
     with pytest.raises(InputError, match="pass statistic='score'"):

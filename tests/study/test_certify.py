@@ -117,6 +117,19 @@ def test_whole_sequences_are_certified(run, model):
     assert cut.fpr.longest == 20
 
 
+def test_texts_shorter_than_a_window_never_fire_and_count_as_missed(run, model):
+    window = SequenceStatistic(name="rolling", size=45)  # the shorter half of the texts has fewer tokens
+    lengths = [len(model.tokenizer(text)["input_ids"]) - 1 for text in texts(50, word="forest")]
+    short = sum(length < 45 for length in lengths)
+    assert 0 < short < 50
+    with pytest.raises(InputError, match=f"{short} of 50 positives are shorter than the warm-up"):
+        certify(run, texts(80), positives=texts(50, word="forest"), recall=0.9, sequence=window, model=model)
+    kept = certify(run, texts(80), positives=texts(50, word="forest"), recall=0.3, sequence=window, model=model)
+    assert kept.recall is not None
+    assert kept.recall.empirical <= 1 - short / 50
+    assert Certified.load(run) == kept
+
+
 def test_what_cannot_be_certified_is_refused_and_nothing_is_written(run, model, tmp_path):
     before = (run / "report.json").read_text()
     with pytest.raises(SampleSizeError, match="at least 299") as refused:

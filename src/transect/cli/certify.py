@@ -22,7 +22,7 @@ def certify(
     sequence: Annotated[
         str | None, typer.Option(help="Certify whole sequences by this statistic of token scores: max, mean, rolling or top.")
     ] = None,
-    size: Annotated[int, typer.Option(help="The window of rolling, the number of tokens of top.", min=1)] = 1,
+    size: Annotated[int, typer.Option(help="The window of rolling, the number of tokens of top; shorter texts never fire.", min=1)] = 1,
     horizon: Annotated[int | None, typer.Option(help="With --sequence: watch only so many tokens of each.", min=1)] = None,
     model: Annotated[str | None, typer.Option("--model", help="The model; default: the one that the run read.")] = None,
     truncate: options.Truncate = False,

@@ -48,7 +48,7 @@ class LengthBin:
         shortest: tokens in the shortest sequence of the bin.
         longest: tokens in the longest (at most the horizon).
         n: independent sequences, or groups, in it.
-        threshold: the threshold that this bin alone would need.
+        threshold: the threshold that this bin alone would need; minus infinity where hardly any of it outlasts the warm-up.
         bound: the exact bound on its false-positive rate, at the joint confidence.
         empirical: the share that fires at the common threshold.
     """
@@ -102,7 +102,7 @@ class SequenceCertificate:
         return self.peaks(scores, lengths) > self.threshold
 
     def peaks(self, scores: Any, lengths: Any) -> Floats:
-        """What is compared with the threshold, ``[n]``; arguments and errors are those of `fires`."""
+        """What is compared with the threshold, ``[n]``: minus infinity before the warm-up; arguments and errors are those of `fires`."""
         values, counts = ragged(scores, lengths)
         if self.horizon is None and (counts > self.longest).any():
             which = int(np.flatnonzero(counts > self.longest)[0])
@@ -118,6 +118,8 @@ class SequenceCertificate:
         """The promise in one sentence."""
         where = ", ".join(f"{part.shortest}-{part.longest}" for part in self.bins)
         unit = "groups with any sequence that fires" if self.grouped else "sequences that fire at any token"
+        early = self.statistic.watched_from
+        short = f"; sequences of fewer than {early} tokens never fire" if early > 1 else ""
         after = (
             f"only the first {self.horizon} tokens are watched"
             if self.horizon
@@ -125,18 +127,23 @@ class SequenceCertificate:
         )
         return (
             f"With confidence {self.confidence:g}, at most {self.target:g} of new negative sequences fire ({unit}; {self.statistic} above "
-            f"{self.threshold:.6g}), in each range of lengths at once ({where} tokens; {self.n} sequences); {after}."
+            f"{self.threshold:.6g}), in each range of lengths at once ({where} tokens; {self.n} sequences); {after}{short}."
         )
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` gives back an equal object."""
-        return {**dataclasses.asdict(self), "bins": [dataclasses.asdict(part) for part in self.bins], "sentence": self.sentence}
+        bins = [dataclasses.asdict(part) for part in self.bins]
+        for part in bins:
+            part["threshold"] = part["threshold"] if np.isfinite(part["threshold"]) else None
+        return {**dataclasses.asdict(self), "bins": bins, "sentence": self.sentence}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "SequenceCertificate":
         """The inverse of `to_json`."""
         fields = {name: item for name, item in value.items() if name != "sentence"}
-        bins = tuple(LengthBin(**part) for part in fields["bins"])
+        bins = tuple(
+            LengthBin(**{**part, "threshold": -np.inf if part["threshold"] is None else part["threshold"]}) for part in fields["bins"]
+        )
         return cls(**{**fields, "bins": bins, "statistic": SequenceStatistic(**fields["statistic"])})
 
     def _too_long(self, what: str) -> InputError:
@@ -168,8 +175,9 @@ class SequenceAlarm:
         limit = self.certificate.horizon or self.certificate.longest
         if self.n >= limit and self.certificate.horizon is None:
             raise self.certificate._too_long(f"this sequence has more than {self.n} tokens")
-        if self.n < limit and self._running.update(score) > self.certificate.threshold and self.fired_at is None:
-            self.fired_at = self.n
+        if self.n < limit:
+            crossed = self._running.update(score) > self.certificate.threshold and self._running.warm
+            self.fired_at = self.n if crossed and self.fired_at is None else self.fired_at
         self.n += 1
         return self.fired_at is not None
 
@@ -199,7 +207,8 @@ def certify_sequences(
 
     Raises:
         SampleSizeError: too few independent sequences; says how many are needed.
-        InputError: NaN (the row is named), a rate outside 0 to 1, or a horizon beyond the longest sequence.
+        InputError: NaN (the row is named), a rate outside 0 to 1, a horizon beyond the longest sequence, or so few sequences longer than
+            the statistic's warm-up that any threshold would do.
 
     Examples:
         >>> import numpy as np
@@ -228,6 +237,11 @@ def certify_sequences(
     ranks = [rank(len(part), rate=fpr, miss=miss) for part in units]
     alone = [float(np.sort(part)[k - 1]) for part, k in zip(units, ranks, strict=True)]
     threshold = max(alone)
+    if np.isinf(threshold):
+        raise InputError(
+            f"only {int(np.isfinite(peaks).sum())} of {len(peaks)} sequences have the {how.watched_from} tokens from which on the {how} is watched, "
+            f"too few to calibrate on. Give longer sequences, or a smaller size or warm_up."
+        )
     return SequenceCertificate(
         threshold=threshold,
         target=fpr,

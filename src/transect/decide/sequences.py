@@ -3,6 +3,11 @@
 Two forms of the same number. Offline: ragged arrays, all token scores in a row and the length of each sequence. Running: one token at
 a time, constant memory, each value being the statistic of the tokens so far. The **peak** is the largest of these values over a
 sequence, which is what an alarm that goes off at the first crossing sees; it never falls as a sequence goes on.
+
+A mean of fewer tokens than were asked for is on another scale: on noise the mean of one token spreads sqrt(size) times as far as that of
+`size`, so a peak over all prefixes would be a first token more often than a window, its threshold would be too high for every window,
+and its alarms would go off at the first tokens. So the peak is taken from the **warm-up** on: from the first token at which `rolling` has
+a full window and `top` as many tokens as it takes the mean of. A sequence that ends before is not watched, and never fires.
 """
 
 import collections
@@ -27,9 +32,11 @@ class SequenceStatistic:
         name: ``max``; ``mean``; ``rolling``: the largest mean of ``size`` tokens in a row; ``top``: the mean of the ``size`` largest.
             Of a sequence shorter than ``size``, ``rolling`` and ``top`` are the mean.
         size: the window of ``rolling``, the number of tokens of ``top``; 1 for the others.
+        warm_up: tokens, this one included, before the peak looks at the statistic. None takes ``size``, which is 1 for ``max`` and
+            ``mean``. A larger one suits ``mean``, whose first values are those of single tokens; ``max`` has none, as it needs none.
 
     Raises:
-        InputError: an unknown name, or a size that makes no sense.
+        InputError: an unknown name, or a size or a warm-up that makes no sense.
 
     Examples:
         >>> statistic = SequenceStatistic(name="rolling", size=2)
@@ -37,16 +44,26 @@ class SequenceStatistic:
         [3.0, 5.0]
         >>> statistic.running([0.0, 2.0, 4.0], [3]).tolist()
         [0.0, 1.0, 3.0]
+        >>> statistic.peak([9.0, 2.0, 4.0, 9.0], [3, 1]).tolist()
+        [5.5, -inf]
     """
 
     name: StatisticName = "max"
     size: int = 1
+    warm_up: int | None = None
 
     def __post_init__(self) -> None:
         if self.name not in get_args(StatisticName):
             raise InputError(f"the statistic must be one of {get_args(StatisticName)}, got {self.name!r}.")
         if self.size < 1 or (self.size != 1 and self.name in ("max", "mean")):
             raise InputError(f"size counts tokens of 'rolling' and 'top' and is 1 for the others, got {self.size} for {self.name!r}.")
+        if self.watched_from < 1 or (self.watched_from > 1 and self.name == "max"):
+            raise InputError(f"warm_up counts tokens, at least 1, and 'max' takes no more, got {self.warm_up} for {self.name!r}.")
+
+    @property
+    def watched_from(self) -> int:
+        """The number of tokens from which on the peak looks at the statistic: `warm_up`, or what stands for it."""
+        return self.size if self.warm_up is None else self.warm_up
 
     def of(self, scores: Any, lengths: Any) -> Floats:
         """The statistic ``[n]`` of whole sequences.
@@ -67,17 +84,23 @@ class SequenceStatistic:
         return np.concatenate([self._prefixes(part) for part in np.split(values, np.cumsum(counts)[:-1])])
 
     def peak(self, scores: Any, lengths: Any) -> Floats:
-        """The largest value ``[n]`` that the running form takes over each sequence; at least the statistic of the whole."""
+        """The largest value ``[n]`` that the running form takes over each sequence from the warm-up on; at least the statistic of the whole.
+
+        Minus infinity for a sequence that ends before the warm-up does.
+        """
         values, counts = ragged(scores, lengths)
         every = values if self.name == "max" else self.running(values, counts)
-        return np.maximum.reduceat(every, np.cumsum(counts) - counts)
+        starts = np.cumsum(counts) - counts
+        early = np.arange(len(values)) - np.repeat(starts, counts) < self.watched_from - 1
+        return np.maximum.reduceat(np.where(early, -np.inf, every), starts)
 
     def start(self) -> "RunningStatistic":
         """The running form, before the first token."""
         return RunningStatistic(self)
 
     def __str__(self) -> str:
-        return {"max": "max", "mean": "mean", "rolling": f"rolling mean of {self.size}", "top": f"mean of the top {self.size}"}[self.name]
+        names = {"max": "max", "mean": "mean", "rolling": f"rolling mean of {self.size}", "top": f"mean of the top {self.size}"}
+        return names[self.name] + ("" if self.warm_up in (None, self.size) else f" from {self.warm_up} tokens on")
 
     def _prefixes(self, scores: Floats) -> Floats:
         if self.name == "max":
@@ -111,6 +134,11 @@ class RunningStatistic:
         self._best = -math.inf
         self._kept: collections.deque[float] = collections.deque(maxlen=statistic.size)
         self._top: list[float] = []
+
+    @property
+    def warm(self) -> bool:
+        """Whether the warm-up is over, so that the value of the last token counts."""
+        return self.n >= self.statistic.watched_from
 
     def update(self, score: float) -> float:
         """The statistic of the tokens so far, this one included.

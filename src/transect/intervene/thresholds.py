@@ -79,10 +79,10 @@ def _level(name: str, value: Any, statistic: Statistic) -> Level:
 def _check_statistic(name: str, certificate: SequenceCertificate, statistic: Statistic) -> None:
     """A threshold for the mean of some tokens promises nothing of single ones."""
     compared: str | None = {"max": "score", "mean": "mean"}.get(certificate.statistic.name)
-    if compared is None:
+    if compared is None or certificate.statistic.watched_from > 1:
         raise InputError(
             f"the threshold of {name!r} was certified for the {certificate.statistic}, which a monitor does not compute; certify 'max' or "
-            f"'mean', or give on_token=... and feed its scores to the certificate's own alarm()."
+            f"'mean' without a warm-up, or give on_token=... and feed its scores to the certificate's own alarm()."
         )
     if compared != statistic:
         raise InputError(

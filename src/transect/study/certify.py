@@ -32,6 +32,8 @@ from transect.study.reopen import kept_table, model_of
 from transect.study.score import score_texts
 from transect.study.unseen import unseen
 
+_NEVER = float(np.finfo(np.float64).min) / 2
+
 
 def certify(
     run: str | os.PathLike[str],
@@ -172,6 +174,11 @@ def _scores(
     )
 
 
+def _finite(peaks: np.ndarray) -> np.ndarray:
+    """Sequences that end before the warm-up never fire: their peak is below every threshold, and still a number."""
+    return np.maximum(peaks, _NEVER)
+
+
 def _certified(
     scored: Mapping[str, _Scores],
     *,
@@ -186,10 +193,16 @@ def _certified(
     if fpr is None:
         if yes is None or recall is None:
             raise InputError("a recall needs positives.")
-        rows = [part.values if sequence is None else sequence.peak(part.values, part.lengths) for part in (yes, no)]
+        rows = [part.values if sequence is None else _finite(sequence.peak(part.values, part.lengths)) for part in (yes, no)]
         chosen = threshold_for_recall(
             rows[0], recall=recall, confidence=confidence, groups=yes.groups, negatives=rows[1], negative_groups=no.groups
         )
+        if chosen.threshold < _NEVER:
+            short = int((rows[0] == _NEVER).sum())
+            raise InputError(
+                f"{short} of {len(rows[0])} positives are shorter than the warm-up of the {sequence} and can never fire, so no threshold keeps a "
+                f"recall of {recall:g}; take a smaller size."
+            )
         return chosen.threshold, (None, chosen)
     caught = None if yes is None else yes.values
     if sequence is None:
@@ -205,7 +218,7 @@ def _certified(
         made = certify_sequences(
             no.values, no.lengths, fpr=fpr, confidence=confidence, statistic=sequence, groups=no.groups, horizon=horizon
         )
-        caught = None if yes is None else made.peaks(yes.values, yes.lengths)
+        caught = None if yes is None else _finite(made.peaks(yes.values, yes.lengths))
     if recall is None or yes is None:
         return made.threshold, (made, None)
     promised = certify_threshold(made.threshold, caught, side="recall", target=recall, confidence=confidence, groups=yes.groups)
