@@ -45,7 +45,7 @@ def test_every_form_is_the_definition(kind, closed, normalize):
     for form in ("parallel", "recurrent", "chunk", "auto"):
         _near(_everything(given, form=form, normalize=normalize, chunk_size=8), truth, 1e-12)
         narrow = [None if part is None else part.float() for part in given]
-        _near(_everything(narrow, form=form, normalize=normalize, chunk_size=8), truth, 2e-5)
+        _near(_everything(narrow, form=form, normalize=normalize, chunk_size=8), truth, 1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)

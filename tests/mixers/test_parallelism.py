@@ -71,7 +71,7 @@ def _check(rank, name, method, tokens):
         return o, after if last else None
 
     found, mine, after = _results(run, local, state, _shard("q", weight, rank, tokens, 1))
-    near = {"rtol": 0, "atol": 1e-11}
+    near = {"rtol": 0, "atol": 1e-12}
     assert torch.allclose(found, _shard("q", out, rank, tokens, 1), **near), (name, method.__name__, "outputs")
     if last:
         assert torch.allclose(after, final, **near), (name, method.__name__, "state")
@@ -104,6 +104,47 @@ def _attention(rank):
             assert torch.allclose(one, other[:, cut], rtol=0, atol=1e-12)
 
 
+def _infinities(rank):
+    """What is infinite in the third shard does not reach those before it, and is there from then on."""
+    draw = torch.Generator().manual_seed(3)
+    q, k, v = (torch.randn(2, 16, 2, 4, generator=draw, dtype=torch.float64) for _ in range(3))
+    cut = slice(4 * rank, 4 * rank + 4)
+    clean = mixers.gla(q, k, v, -torch.ones_like(k))[0], mixers.softmax_attention(q, k, v)
+    for name in ("k", "v"):
+        given = {"q": q, "k": k.clone(), "v": v.clone()}
+        given[name][:, 9] = torch.inf
+        mine = {part: value[:, cut] for part, value in given.items()}
+        found = gathered(mixers.gla, **mine, g=-torch.ones_like(mine["k"]))[0], gathered_attention(**mine)
+        for whole, part in zip(clean, found, strict=True):
+            if rank < 2:
+                assert torch.allclose(part, whole[:, cut], rtol=0, atol=1e-12)
+            else:  # an infinite key may be looked away from, an infinite value not
+                assert not (part[:, 1:].isfinite().any() if name == "v" else part.isfinite().all())
+
+
+def _disagreements(rank):
+    """Sizes that differ are named on every rank, also where as many numbers would have been sent."""
+    odd = rank == 2
+    for sizes, says in (
+        ((2, 4, 3 if odd else 2, 4, 4), "H"),
+        ((3 if odd else 2, 4, 2, 4, 4), "B"),
+        ((2, 4, 4 if odd else 2, 2 if odd else 4, 4), "H"),
+        ((2, 4, 2, 4, 5 if odd else 4), "V"),
+    ):
+        batch, tokens, heads, keys, values = sizes
+        q, k, v = torch.ones(batch, tokens, heads, keys), torch.ones(batch, tokens, heads, keys), torch.ones(batch, tokens, heads, values)
+        with pytest.raises(InputError, match=rf"agree in B, H, K, V.* got {says} = \d here and \d on rank {0 if odd else 2}"):
+            gathered(mixers.linear_attention, q=q, k=k, v=v)
+        with pytest.raises(InputError, match=rf"agree in B, T, G, K, V.* got {says.replace('H', 'G')} = \d here"):
+            gathered_attention(q, k, v)
+    one = torch.ones(1, 5 if odd else 4, 1, 2)
+    with pytest.raises(InputError, match="got T = "):
+        gathered_attention(one, one, one)
+    wide = torch.ones(1, 4, 1, 2, dtype=torch.float64 if odd else torch.float32)
+    with pytest.raises(InputError, match="got bytes of a number = "):
+        gathered(mixers.linear_attention, q=wide, k=wide, v=wide)
+
+
 def _rank(rank, where):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{where}", rank=rank, world_size=RANKS, timeout=datetime.timedelta(seconds=60))
@@ -114,9 +155,12 @@ def _rank(rank, where):
                 assert short == _check(rank, name, method, 48), (name, method.__name__, "what is sent depends on the length")
             if method is gathered:
                 assert short.collectives == 2  # one forwards, one backwards
+                assert short.checks == 1
             else:
                 assert short.messages == (rank > 0) + (rank < RANKS - 1)
     _attention(rank)
+    _infinities(rank)
+    _disagreements(rank)
     with pytest.raises(InputError, match="cu_seqlens"):
         gathered(mixers.gla, v=torch.ones(1, 2, 1, 1), cu_seqlens=[0, 2])
     dist.destroy_process_group()

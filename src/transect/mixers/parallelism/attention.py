@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 from transect.errors import InputError
-from transect.mixers.parallelism.traffic import AllGather, Traffic, place
+from transect.mixers.parallelism.traffic import AllGather, Traffic, agree, place
 from transect.mixers.softmax_attention import KeysAndValues, softmax_attention
 
 
@@ -24,6 +24,8 @@ def gathered_attention(
 ) -> torch.Tensor:
     """Causal softmax attention on a sequence whose shards, all of one length, lie on the ranks of a group in order.
 
+    All ranks must agree in B, T, G, K, V and precision, which is compared.
+
     Args:
         q: queries of this shard, ``[B, T, H, K]``, already turned to their places in the whole sequence.
         k: keys of this shard, ``[B, T, G, K]``.
@@ -34,12 +36,14 @@ def gathered_attention(
         traffic: counts what is sent.
 
     Raises:
-        InputError: no process group; or as in `softmax_attention`.
+        InputError: no process group, or ranks that disagree in their sizes; or as in `softmax_attention`.
     """
     rank, _ = place(group)
     if k.shape[:3] != v.shape[:3]:
         raise InputError(f"expected k and v alike but for their last axis, got {list(k.shape)} and {list(v.shape)}.")
-    both = AllGather.apply(torch.cat([k, v], 3), group, Traffic() if traffic is None else traffic)
+    traffic, given = Traffic() if traffic is None else traffic, torch.cat([k, v], 3)
+    agree(dict(zip("BTGKV", [*k.shape, v.shape[3]], strict=True)), like=given, group=group, traffic=traffic)
+    both = AllGather.apply(given, group, traffic)
     past = None
     if rank:
         before = both[:rank].transpose(0, 1).flatten(1, 2)

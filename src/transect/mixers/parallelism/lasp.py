@@ -30,7 +30,7 @@ def ring(
 
     Args:
         op: any op of `transect.mixers` with a state; nothing is asked of it but that it goes on from one.
-        state_shape: the state's shape, for instance ``(B, H, K, V)``; in the precision that the op computes in.
+        state_shape: the state's shape, for instance ``(B, H, K, V)``, in the precision that the op computes in; all ranks must agree in both.
         initial_state: the state before the whole sequence; only the first rank's counts.
         output_final_state: whether to give the state after this shard back; on the last rank that is the final state.
         group: whose ranks; None for all.

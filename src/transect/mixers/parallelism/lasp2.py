@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from transect.errors import InputError
-from transect.mixers.parallelism.traffic import AllGather, Traffic, place
+from transect.mixers.parallelism.traffic import AllGather, Traffic, agree, place
 
 Op = Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
 
@@ -35,7 +35,7 @@ def gathered(
     Args:
         op: an op of `transect.mixers` whose state is ``[N, H, K, V]`` and takes its values as ``v``: linear_attention, retention,
             simple_gla, gla, hgrn2, delta_rule, gated_delta_rule, kda, delta_product.
-        v: values of this shard, ``[B, T, H, V]``; shards may differ in T.
+        v: values of this shard, ``[B, T, H, V]``; shards may differ in T, and must agree in B, H, K, V and precision, which is compared.
         initial_state: the state before the whole sequence, the same on every rank, or None.
         output_final_state: whether to give the state after this shard back; on the last rank that is the final state.
         group: whose ranks; None for all.
@@ -47,14 +47,16 @@ def gathered(
         run on all of them.
 
     Raises:
-        InputError: no process group, packed sequences, or an op that has no such state.
+        InputError: no process group, packed sequences, an op that has no such state, or ranks that disagree in their sizes.
     """
     rank, _ = place(group)
     if given.get("cu_seqlens") is not None:
         raise InputError("expected one sequence in each row, got cu_seqlens; packed sequences need not be divided.")
     out, whole = _affine(op, v, given)
     width = v.shape[3]
-    states = AllGather.apply(whole, group, Traffic() if traffic is None else traffic)
+    traffic = Traffic() if traffic is None else traffic
+    agree(dict(zip("BHKV", [*whole.shape[:3], width], strict=True)), like=whole, group=group, traffic=traffic)
+    states = AllGather.apply(whole, group, traffic)
     before = torch.zeros_like(whole[..., :width]) if initial_state is None else initial_state.to(whole.dtype)
     for one in states[:rank]:
         before = one[..., width:] @ before + one[..., :width]
