@@ -17,6 +17,7 @@ from transect.decide import (
     fit_platt,
     stop_early,
 )
+from transect.errors import SampleSizeError
 from transect.testing import check_abstention, check_drift_alarm, check_early_stopping, check_rows
 
 N = 60
@@ -258,9 +259,60 @@ def _boasts(scores, success, **settings):
     return dataclasses.replace(made, cascade=gates)
 
 
-def test_a_broken_early_stopping_fails_with_its_clause():
-    with pytest.raises(AssertionError, match="promise"):
-        check_early_stopping(_boasts, draws=40)
+class _Restless(decide.Cascade):
+    """Ends what is not known to be below the threshold, and so what has ended by itself."""
+
+    def ends_at(self, scores):
+        over = ~(np.asarray(scores) <= self.thresholds)
+        return np.where(over.any(axis=1), over.argmax(axis=1), -1)
+
+
+def _ends_the_ended(scores, success, **settings):
+    made = stop_early(scores, success, **settings)
+    return dataclasses.replace(made, cascade=_Restless(**vars(made.cascade)))
+
+
+def _certifies_the_ended(scores, success, **settings):
+    """The gates are right, but the certificate was made on scores whose missing rounds count as the highest."""
+    made = stop_early(scores, success, **settings)
+    if not np.isnan(scores).any():
+        return made
+    certificate = decide.certify_cascade(
+        dataclasses.replace(made.cascade, thresholds=np.full(3, 99.0)), np.where(np.isnan(scores), 1e9, scores), success, target=0.8
+    )
+    return dataclasses.replace(made, certificate=certificate)
+
+
+def _asks_for(more, *, says=None):
+    def stop(scores, success, **settings):
+        try:
+            return stop_early(scores, success, **settings)
+        except SampleSizeError as error:
+            needed = error.needed + more
+            raise SampleSizeError(says or f"at least {needed} successes are needed", needed=needed, got=error.got) from error
+
+    return stop
+
+
+def _takes_few(scores, success, **settings):
+    return stop_early(np.tile(scores, (30, 1)), np.tile(success, 30), **settings)
+
+
+@pytest.mark.parametrize(
+    ("stop", "clause"),
+    [
+        (_boasts, "promise"),
+        (_ends_the_ended, "ended rounds: .* did not reach"),
+        (_certifies_the_ended, "ended rounds: the certificate"),
+        (_asks_for(1), "12 successes are needed, which is not the fewest"),
+        (_asks_for(-1), "10 successes are needed, which is not the fewest"),
+        (_asks_for(0, says="too few"), "does not say that 11"),
+        (_takes_few, "too few successes are accepted"),
+    ],
+)
+def test_a_broken_early_stopping_fails_with_its_clause(stop, clause):
+    with pytest.raises(AssertionError, match=clause):
+        check_early_stopping(stop, draws=40 if stop is _boasts else 5)
 
 
 @pytest.mark.parametrize(

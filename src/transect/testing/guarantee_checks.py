@@ -141,7 +141,10 @@ def check_early_stopping(stop: Callable[..., Any], *, draws: int = 200) -> None:
     2. The promise: over many draws, a certificate that holds has a cascade whose true recall is below the target no more often than
        ``1 - confidence`` and the error of so many draws.
     3. Where failure shows, compute is saved.
-    4. Edges: infinite scores (the row is named), no success, and too few successes are refused.
+    4. Ended rounds: a round that an episode did not reach, NaN, never ends it; neither where gates are applied nor where they are certified.
+    5. Edges: infinite scores (the row is named), no success, and too few successes are refused. The error's number is the fewest successes
+       that certify the target when none is lost, ``ceil(log(1 - confidence) / log(target))``, and is in its message; twice as many, half
+       of them to choose with, are accepted.
 
     Args:
         stop: called as ``stop(scores [n, r], success [n], costs=, target=, confidence=, seed=)``; gives `cascade` and `certificate`.
@@ -175,15 +178,53 @@ def check_early_stopping(stop: Callable[..., Any], *, draws: int = 200) -> None:
             broken.append(made.certificate.holds and kept < 0.8 - 0.02)  # the true recall is known to 0.01 here
         most = 0.1 + 3 * np.sqrt(0.1 * 0.9 / draws)
         must(np.mean(broken) <= most, f"promise: with {name}, {np.mean(broken):.3f} of certificates are wrong, 0.1 was allowed")
+    _lets_ended_rounds_be(stop, settings)
     lost = scores.copy()
     lost[7, 0] = np.inf
     with refused("edges: an infinite score is accepted", InputError, says="7"):
         stop(lost, success, **settings)
     with refused("edges: episodes without a success are accepted", InputError):
         stop(scores, np.zeros_like(success), **settings)
-    short, few = np.tile(scores[success][:1], (6, 1)), np.ones(6, dtype=bool)
-    with refused("edges: too few successes are accepted", SampleSizeError):
-        stop(short, few, **settings)
+    _needs_successes(lambda n: stop(np.tile(scores[success][:1], (n, 1)), np.ones(n, dtype=bool), **settings), target=0.8, confidence=0.9)
+
+
+def _lets_ended_rounds_be(stop: Callable[..., Any], settings: dict[str, Any]) -> None:
+    """Successes end by themselves after the first round of three, failures show in the second."""
+    rng = np.random.default_rng(1)
+    success = np.arange(200) % 2 == 0
+    scores = rng.normal(size=(200, 3)) + 4.0 * ~success[:, None]
+    scores[success, 1:] = np.nan
+    made = stop(scores, success, **settings)
+    ends = np.asarray(made.cascade.ends_at(scores))
+    last = np.isfinite(scores).sum(axis=1) - 1
+    late = np.flatnonzero(ends > last)
+    must(
+        not len(late),
+        f"ended rounds: {len(late)} episodes are ended after a round that they did not reach, the first is {late[:1].tolist()}",
+    )
+    kept = scores[success].copy()
+    kept[:, 0] = -9.0  # below every threshold that keeps a success
+    must((np.asarray(made.cascade.ends_at(kept)) < 0).all(), "ended rounds: episodes without a score above a threshold are ended")
+    calm = scores.copy()
+    calm[success, 0] = -9.0
+    found = stop(calm, success, **settings).certificate
+    must(found.recall.value == 1.0, f"ended rounds: the certificate counts NaN as {1 - found.recall.value:.2f} of the successes lost")
+
+
+def _needs_successes(make: Callable[[int], Any], *, target: float, confidence: float) -> None:
+    """Six are refused with the right number, and twice that number is enough."""
+    try:
+        make(6)
+    except SampleSizeError as error:
+        must(
+            target**error.needed <= 1 - confidence < target ** (error.needed - 1),
+            f"edges: the error says that {error.needed} successes are needed, which is not the fewest that certify a recall of {target:g}",
+        )
+        must(f"{error.needed} " in str(error), f"edges: the error does not say that {error.needed} successes are needed: {error}")
+        must(error.got <= 6, f"edges: the error says that there were {error.got} successes, of 6")
+        make(2 * int(error.needed))
+    else:
+        raise AssertionError("edges: too few successes are accepted")
 
 
 def _needs_more(make: Callable[[int], Any], few: int, what: str) -> None:
