@@ -47,6 +47,8 @@ from transect.mixers.layers import (
     FixedPointRNN,
     GatedDeltaNet,
     HigherOrderLinearAttention,
+    LightNet,
+    LightNetGrid,
     LightningAttention,
     LinearAttention,
     LogLinearGatedDeltaNet,
@@ -59,6 +61,7 @@ from transect.mixers.layers import (
     TransNormer,
     VariationalLinearAttention,
 )
+from transect.mixers.light_net import additive_grid_attention, light_net
 from transect.mixers.linear_attention import linear_attention
 from transect.mixers.log_linear import log_linear_gated_delta_rule, log_linear_simple_gla
 from transect.mixers.matrix_recurrence import matrix_recurrence
@@ -96,6 +99,8 @@ __all__ = [
     "GatedDeltaNet",
     "GatedMLP",
     "HigherOrderLinearAttention",
+    "LightNet",
+    "LightNetGrid",
     "LightningAttention",
     "LinearAttention",
     "LogLinearGatedDeltaNet",
@@ -110,6 +115,7 @@ __all__ = [
     "StackForCausalLM",
     "TransNormer",
     "VariationalLinearAttention",
+    "additive_grid_attention",
     "bidirectional_attention",
     "block_attention",
     "build",
@@ -124,6 +130,7 @@ __all__ = [
     "hgrn2",
     "higher_order_linear_attention",
     "kda",
+    "light_net",
     "linear_attention",
     "log_linear_gated_delta_rule",
     "log_linear_simple_gla",

@@ -17,6 +17,7 @@ from transect.mixers.layers.gated_linear_attention import GLA
 from transect.mixers.layers.hgrn2_layer import HGRN2
 from transect.mixers.layers.higher_order_layer import HigherOrderLinearAttention
 from transect.mixers.layers.kimi_delta_attention import KDA
+from transect.mixers.layers.light_net_layer import LightNet, LightNetGrid
 from transect.mixers.layers.lightning_attention import LightningAttention
 from transect.mixers.layers.linear_attention_layer import LinearAttention
 from transect.mixers.layers.log_linear_layers import LogLinearGatedDeltaNet, LogLinearLayer, LogLinearMamba2
@@ -59,6 +60,8 @@ __all__ = [
     "Identity",
     "Inside",
     "LayerState",
+    "LightNet",
+    "LightNetGrid",
     "LightningAttention",
     "LinearAttention",
     "LogLinearGatedDeltaNet",
