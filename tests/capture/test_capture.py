@@ -64,7 +64,9 @@ def test_all_tokens_have_a_row_each_that_says_which(llama, texts):
     assert acts.rows["row"].to_pylist() == np.repeat(range(7), n_tokens).tolist()
     assert acts.rows["position"].to_pylist() == [position for n in n_tokens for position in range(n)]
     assert acts.rows["token_id"].to_pylist() == [token for text in texts for token in llama.tokenizer(text)["input_ids"]]
-    torch.testing.assert_close(acts["layers[1]"], naive_capture(llama, texts, sites="layers[1]", tokens="all")["layers[1]"])
+    torch.testing.assert_close(
+        acts["layers[1]"], naive_capture(llama, texts, sites="layers[1]", tokens="all")["layers[1]"], rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_all_tokens_have_a_row_each_that_says_which(llama, texts):
 def test_parts_of_blocks_can_be_read(llama, texts, site):
     acts = capture(llama, texts, sites=site, batch_tokens=40)
     (name,) = acts.sites
-    torch.testing.assert_close(acts[name], naive_capture(llama, texts, sites=site)[name])
+    torch.testing.assert_close(acts[name], naive_capture(llama, texts, sites=site)[name], rtol=0, atol=1e-6)
 
 
 def test_a_span_is_the_mean_over_its_tokens(llama):
@@ -82,7 +84,7 @@ def test_a_span_is_the_mean_over_its_tokens(llama):
     every = capture(llama, table, sites="layers[0]", tokens="all")
     for row, (start, stop) in enumerate(zip(acts.rows["start"].to_pylist(), acts.rows["stop"].to_pylist(), strict=True)):
         mine = every["layers[0]"][np.array(every.rows["row"]) == row]
-        torch.testing.assert_close(acts["layers[0]"][row], mine[start:stop].mean(0))
+        torch.testing.assert_close(acts["layers[0]"][row], mine[start:stop].mean(0), rtol=0, atol=1e-6)
     with pytest.raises(TableError, match="needs a span column 'town'"):
         capture(llama, table, tokens="span:town")
 
@@ -93,9 +95,9 @@ def test_chats_are_read_before_their_answer():
         [{"role": "user", "content": "Is ten larger?"}, {"role": "assistant", "content": answer}] for answer in ("Yes", "No it is not")
     ]
     acts = capture(model, read_table(chats), sites="layers[1]", tokens="prompt[-1]")
-    torch.testing.assert_close(acts["layers[1]"][0], acts["layers[1]"][1])
+    torch.testing.assert_close(acts["layers[1]"][0], acts["layers[1]"][1], rtol=0, atol=1e-6)
     plain = capture(model, ["Is ten larger?"], sites="layers[1]", chat=True)
-    torch.testing.assert_close(acts["layers[1]"][0], plain["layers[1]"][0])
+    torch.testing.assert_close(acts["layers[1]"][0], plain["layers[1]"][0], rtol=0, atol=1e-6)
     assert plain.provenance["chat"]
     assert plain.provenance["tokenizer"]["starts_with_bos"]
 
@@ -121,7 +123,7 @@ def test_models_that_take_tensors(family, shape):
     for rule in rules:
         acts = capture(model, data, sites=["layers[0]", "layers[1]"], tokens=rule, batch_tokens=16)
         expected = naive_capture(model, data, sites=["layers[0]", "layers[1]"], tokens=rule)
-        torch.testing.assert_close(acts["layers[1]"], expected["layers[1]"])
+        torch.testing.assert_close(acts["layers[1]"], expected["layers[1]"], rtol=0, atol=1e-6)
         assert acts.rows["row"].to_pylist() == np.repeat(range(5), len(acts) // 5).tolist()
 
 
@@ -209,7 +211,7 @@ def test_tuples_tensors_overwriting_and_turned_axes(settings, n):
     for index, layer in enumerate(model.module.layers):
         with torch.no_grad():
             x = x + layer.linear(x)
-        torch.testing.assert_close(acts[f"layers[{index}]"], x[:, -1])
+        torch.testing.assert_close(acts[f"layers[{index}]"], x[:, -1], rtol=0, atol=1e-6)
         x = x * -100 if settings.get("overwrite") else x
     assert acts["layers[0]"].dtype == torch.float32
 
@@ -317,7 +319,7 @@ def test_a_compiled_module_is_read_right_or_refused(texts):
         assert "compile" in str(error)
     else:
         for site, twin in zip(acts.sites, expected.sites, strict=True):
-            torch.testing.assert_close(acts[site], expected[twin])
+            torch.testing.assert_close(acts[site], expected[twin], rtol=0, atol=1e-6)
 
 
 def test_many_texts_are_tokenised_in_pieces_and_rows_are_counted_over_all(llama, monkeypatch):

@@ -38,12 +38,12 @@ def test_next_token_says_what_one_text_at_a_time_with_all_logits_says(family, te
     model = tiny(family)
     said = next_token(model, texts, candidates=["i", 9], logits=True, batch_tokens=40)
     logs = torch.stack([torch.log_softmax(logits[-1], dim=-1) for logits in naive_logits(model, texts)])
-    np.testing.assert_allclose(said.entropy, -(logs.exp() * logs).sum(dim=-1), atol=1e-5)
-    np.testing.assert_allclose(said.top_probability, logs.exp().amax(dim=-1), atol=1e-5)
+    np.testing.assert_allclose(said.entropy, -(logs.exp() * logs).sum(dim=-1), atol=1e-5, rtol=0)
+    np.testing.assert_allclose(said.top_probability, logs.exp().amax(dim=-1), atol=1e-5, rtol=0)
     assert said.top_token.tolist() == logs.argmax(dim=-1).tolist()
-    np.testing.assert_allclose(said.log_probabilities, logs[:, list(said.candidates)], atol=1e-5)
+    np.testing.assert_allclose(said.log_probabilities, logs[:, list(said.candidates)], atol=1e-5, rtol=0)
     assert said.logits is not None
-    np.testing.assert_allclose(torch.log_softmax(torch.from_numpy(said.logits), dim=-1), logs, atol=1e-5)
+    np.testing.assert_allclose(torch.log_softmax(torch.from_numpy(said.logits), dim=-1), logs, atol=1e-5, rtol=0)
     assert len(said) == len(texts)
 
 
@@ -53,9 +53,9 @@ def test_token_losses_are_those_of_one_text_at_a_time(family, texts):
     losses = token_losses(model, texts, batch_tokens=40)
     expected = naive_token_losses(model, texts)
     assert losses.lengths.tolist() == [len(row) for row in expected]
-    np.testing.assert_allclose(losses.values, torch.cat(expected), atol=1e-5)
-    np.testing.assert_allclose(losses.mean, [float(row.mean()) for row in expected], atol=1e-5)
-    np.testing.assert_allclose(losses.of(2), expected[2], atol=1e-5)
+    np.testing.assert_allclose(losses.values, torch.cat(expected), atol=1e-5, rtol=0)
+    np.testing.assert_allclose(losses.mean, [float(row.mean()) for row in expected], atol=1e-5, rtol=0)
+    np.testing.assert_allclose(losses.of(2), expected[2], atol=1e-5, rtol=0)
 
 
 def test_soft_capping_of_the_final_logits_is_respected(texts):
@@ -65,26 +65,26 @@ def test_soft_capping_of_the_final_logits_is_respected(texts):
     assert np.abs(said.logits).max() <= 0.2
     plain = next_token(tiny("gemma3"), texts, logits=True)
     assert plain.logits is not None
-    np.testing.assert_allclose(said.logits, 0.2 * np.tanh(plain.logits / 0.2), atol=1e-5)
+    np.testing.assert_allclose(said.logits, 0.2 * np.tanh(plain.logits / 0.2), atol=1e-5, rtol=0)
 
 
 def test_the_head_in_small_chunks_says_the_same(llama, texts, monkeypatch):
     whole = token_losses(llama, texts)
     monkeypatch.setattr(head, "_HEAD_BYTES", 3 * 4 * 384)
-    np.testing.assert_allclose(token_losses(llama, texts).values, whole.values, atol=1e-6)
+    np.testing.assert_allclose(token_losses(llama, texts).values, whole.values, atol=1e-6, rtol=0)
 
 
 def test_another_token_can_be_asked_about(llama, texts):
     said = next_token(llama, texts, tokens="first")
     expected = [float(torch.softmax(logits[0], dim=-1).max()) for logits in naive_logits(llama, texts)]
-    np.testing.assert_allclose(said.top_probability, expected, atol=1e-5)
+    np.testing.assert_allclose(said.top_probability, expected, atol=1e-5, rtol=0)
 
 
 def test_a_chat_ends_in_the_opening_of_the_answer(texts):
     model = dataclasses.replace(tiny("llama"), tokenizer=tiny_chat_tokenizer())
     said = next_token(model, texts, chat=True)
     logits = torch.stack([row[-1] for row in naive_logits(model, texts, chat=True)])
-    np.testing.assert_allclose(said.top_probability, torch.softmax(logits, dim=-1).amax(dim=-1), atol=1e-5)
+    np.testing.assert_allclose(said.top_probability, torch.softmax(logits, dim=-1).amax(dim=-1), atol=1e-5, rtol=0)
 
 
 def test_nothing_of_the_model_is_changed(llama, texts):

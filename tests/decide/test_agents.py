@@ -60,7 +60,7 @@ def test_aggregations_by_hand():
     assert peak_suspicion(scores).tolist() == [4.0, 1.0]
     assert deception_split(scores).tolist() == [3.0, 0.0]
     assert deception_split([[6.0, 0.0, 3.0]]).tolist() == [4.5]  # one against two
-    np.testing.assert_allclose(asymmetry_features(scores)[0], [2.75, 4.0, 3.0, 1.5])
+    np.testing.assert_allclose(asymmetry_features(scores)[0], [2.75, 4.0, 3.0, 1.5], rtol=1e-12)
     same, opposite = [[[1.0, 0.0], [2.0, 0.0]]], [[[1.0, 0.0], [-2.0, 0.0]]]
     assert activation_alignment(same + opposite).tolist() == [-1.0, 1.0]
     assert agent_scores([[1.0, 3.0], [5.0]]).tolist() == [2.0, 5.0]
@@ -75,7 +75,7 @@ def test_who_sits_where_does_not_matter():
         (activation_alignment(vectors), activation_alignment(vectors[:, order])),
         (sorted_concatenation(vectors, scores), sorted_concatenation(vectors[:, order], scores[:, order])),
     ]:
-        np.testing.assert_allclose(whole, shuffled)
+        np.testing.assert_allclose(whole, shuffled, rtol=1e-12)
 
 
 def test_the_readout_of_components_is_written_out_in_full():

@@ -190,7 +190,7 @@ def test_streams_of_one_sequence_say_what_the_whole_sequence_says(statistic):
         running, alarm = statistic.start(), made.alarm()
         values = [running.update(score) for score in row]
         fired = [alarm.update(score) for score in row]
-        assert np.allclose(values, statistic.running(row, [4]))
+        assert np.allclose(values, statistic.running(row, [4]), rtol=1e-12, atol=1e-12)
         assert any(fired) == bool(made.fires(row, [4])[0])
 
 

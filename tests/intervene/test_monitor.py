@@ -90,7 +90,7 @@ def test_one_row_alone_equals_score_texts(family, probe, generate):
         generate(model, given)
     expected = score_texts(readout, model, read_table([text]), per_token=True).scores
     n = given["input_ids"].shape[1]
-    assert torch.allclose(watch.scores["probe"][0, :n], expected, atol=1e-5)
+    assert torch.allclose(watch.scores["probe"][0, :n], expected, atol=1e-5, rtol=0)
 
 
 def test_a_row_in_a_ragged_batch_scores_as_it_does_alone(llama, probe, inputs, generate):
@@ -101,7 +101,7 @@ def test_a_row_in_a_ragged_batch_scores_as_it_does_alone(llama, probe, inputs, g
         with monitor(llama, probe()) as alone:
             generate(llama, inputs(llama, [prompt]))
         expected = alone.scores["probe"][0]
-        assert torch.allclose(together.scores["probe"][row, -len(expected) :], expected, atol=1e-5, equal_nan=True)
+        assert torch.allclose(together.scores["probe"][row, -len(expected) :], expected, atol=1e-5, equal_nan=True, rtol=0)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -184,7 +184,7 @@ def test_many_classes_have_a_score_each(llama, probe, inputs, generate):
     assert watch.scores["many"].shape == (*out.shape, 3)
     run = watch.runs[0]
     expected = offline(llama, run, out, probes["many"])
-    assert torch.allclose(watch.scores["many"][run.scored], expected[run.scored[run.mask]], atol=1e-5)
+    assert torch.allclose(watch.scores["many"][run.scored], expected[run.scored[run.mask]], atol=1e-5, rtol=0)
 
 
 def test_logits_keep_their_bits_and_nothing_is_left(llama, probe, inputs, generate, n_hooks):
@@ -209,7 +209,7 @@ def test_what_another_hook_makes_of_a_value_is_scored(llama, probe, inputs):
         llama.module(**given)
     with block.register_forward_hook(double), monitor(llama, readout) as watch, torch.no_grad():
         llama.module(**given)
-    assert torch.allclose(watch.scores["probe"] - readout.bias, 2 * (plain.scores["probe"] - readout.bias), atol=1e-5)
+    assert torch.allclose(watch.scores["probe"] - readout.bias, 2 * (plain.scores["probe"] - readout.bias), atol=1e-5, rtol=0)
 
 
 # Alarms ---------------------------------------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ def test_on_token_sees_every_pass(llama, probe, inputs, generate):
         generate(llama, given)
     assert [step.ids.shape[1] for step in steps] == [given["input_ids"].shape[1]] + [1] * 7
     whole = torch.cat([step.scores["probe"].masked_fill(~step.mask, torch.nan) for step in steps], dim=1)
-    assert torch.allclose(whole, watch.scores["probe"][:, :-1], equal_nan=True)
+    assert torch.allclose(whole, watch.scores["probe"][:, :-1], equal_nan=True, rtol=1e-6, atol=1e-8)
     assert torch.equal(watch.latest.scores["probe"], steps[-1].scores["probe"])
     assert watch.latest.start == steps[-1].start
 

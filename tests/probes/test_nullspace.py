@@ -33,8 +33,8 @@ def test_it_is_fitting_again_from_nothing(shape, regularization, steps):
     x, codes, x_eval = data(shape)
     directions, scores = naive_nullspace(x, codes, x_eval, regularization=regularization, steps=steps)
     mine, said = steps_of(x, codes, x_eval, regularization=regularization)
-    np.testing.assert_allclose(mine[:steps], directions, atol=1e-6)
-    np.testing.assert_allclose(said[:steps], scores, atol=1e-6)
+    np.testing.assert_allclose(mine[:steps], directions, atol=1e-6, rtol=0)
+    np.testing.assert_allclose(said[:steps], scores, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("regularization", [1e-2, 1e3])
@@ -49,7 +49,7 @@ def test_it_keeps_its_digits_where_the_twin_loses_them(regularization):
         for step in range(6):
             weight = rows.T * mpmath.lu_solve(rows * rows.T + penalty, signs)
             unit = weight / mpmath.norm(weight)
-            np.testing.assert_allclose(mine[step], np.array(unit.tolist(), dtype=float)[:, 0], atol=1e-6)
+            np.testing.assert_allclose(mine[step], np.array(unit.tolist(), dtype=float)[:, 0], atol=1e-6, rtol=0)
             rows -= (rows * unit) * unit.T
 
 
@@ -58,7 +58,7 @@ def test_directions_are_orthonormal_to_the_end(shape):
     x, codes, x_eval = data(shape)
     mine, _ = steps_of(x, codes, x_eval, regularization=1.0)
     assert len(mine) <= min(len(x) - 1, x.shape[1])
-    np.testing.assert_allclose(mine @ mine.T, np.eye(len(mine)), atol=1e-10)
+    np.testing.assert_allclose(mine @ mine.T, np.eye(len(mine)), atol=1e-10, rtol=0)
 
 
 def test_the_first_direction_is_that_of_the_ridge_probe():
@@ -66,10 +66,10 @@ def test_the_first_direction_is_that_of_the_ridge_probe():
     scale = np.sqrt(((x - x.mean(0)) ** 2).mean())
     probe = Ridge(alpha=10 * scale**2, targets="classes").fit(x, codes)
     mine, _ = steps_of(x, codes, x_eval, regularization=10.0)
-    np.testing.assert_allclose(mine[0], probe.coef_[0] / np.linalg.norm(probe.coef_), atol=1e-9)
+    np.testing.assert_allclose(mine[0], probe.coef_[0] / np.linalg.norm(probe.coef_), atol=1e-9, rtol=0)
     lda = LDA(shrinkage=1e-9).fit(*data("tall")[:2]).coef_[0]
     tall, _ = steps_of(*data("tall"), regularization=1e-6)
-    np.testing.assert_allclose(tall[0], lda / np.linalg.norm(lda), atol=1e-6)
+    np.testing.assert_allclose(tall[0], lda / np.linalg.norm(lda), atol=1e-6, rtol=0)
 
 
 def test_nothing_left_ends_the_steps():
@@ -112,7 +112,7 @@ def test_subspace_scores_are_partial_least_squares(shape):
     for at, rank in enumerate(ranks):
         for column in range(2):
             slow = naive_subspace_scores(x, labels[:, column].astype(float), x_eval, rank=rank)
-            np.testing.assert_allclose(mine[at, :, column], slow, atol=1e-6 * np.abs(slow).max())
+            np.testing.assert_allclose(mine[at, :, column], slow, atol=1e-6 * np.abs(slow).max(), rtol=0)
 
 
 def test_one_dimension_is_the_mean_difference_and_all_are_least_squares():
@@ -130,7 +130,7 @@ def test_the_best_subspace_is_the_one_that_is_scored_in_and_ends_where_the_data_
     found = best_subspace(torch.from_numpy(x), codes, rank=3)
     assert isinstance(found, Subspace) and found.rank == 3
     means = x[codes == 1].mean(0) - x[codes == 0].mean(0)
-    np.testing.assert_allclose(found.basis[0], means / np.linalg.norm(means), atol=1e-12)
+    np.testing.assert_allclose(found.basis[0], means / np.linalg.norm(means), atol=1e-12, rtol=0)
     line = torch.zeros(20, 6, dtype=torch.float64)
     line[:, 1] = torch.arange(20) % 2
     assert best_subspace(line, np.arange(20) % 2, rank=3).rank == 1

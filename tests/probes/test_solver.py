@@ -84,12 +84,12 @@ def test_the_second_derivative_is_that_of_autograd(classes):
     cut = 4 * k
     schur = whole[:cut, :cut] - whole[:cut, cut:] @ torch.linalg.pinv(whole[cut:, cut:], rtol=1e-10) @ whole[cut:, :cut]
     at = loss.at(weight @ rotation.z.T + intercept.unsqueeze(-1))
-    torch.testing.assert_close((at.slope[0] @ rotation.z).flatten(), slope[:cut])
+    torch.testing.assert_close((at.slope[0] @ rotation.z).flatten(), slope[:cut], rtol=1e-12, atol=1e-12)
     curvature = at.free_intercepts()
-    torch.testing.assert_close(curvature.dense(rotation.z), schur)
+    torch.testing.assert_close(curvature.dense(rotation.z), schur, rtol=1e-12, atol=1e-12)
     vector = torch.randn(1, k, 4, generator=generator).double()
     image = curvature.product_(vector @ rotation.z.T) @ rotation.z
-    torch.testing.assert_close(image.flatten(), schur @ vector.flatten())
+    torch.testing.assert_close(image.flatten(), schur @ vector.flatten(), rtol=1e-12, atol=1e-12)
 
 
 def test_problems_do_not_see_each_other():

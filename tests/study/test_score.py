@@ -29,14 +29,16 @@ def test_a_probe_of_chats_is_scored_on_chats_without_being_asked(model, asked):
     scored = score_texts(readout, model, transect.read_table(TEXTS), chat=asked)
     in_chat = readout.scores(transect.capture(model, TEXTS, sites="layers[1]", chat=True)["layers[1]"])
     plain = readout.scores(transect.capture(model, TEXTS, sites="layers[1]")["layers[1]"])
-    torch.testing.assert_close(scored.scores, in_chat)
+    torch.testing.assert_close(scored.scores, in_chat, rtol=0, atol=1e-6)
     assert (scored.scores - plain).abs().min() > 1e-3
 
 
 def test_a_probe_of_plain_texts_is_scored_on_plain_texts(model):
     readout = readout_of(model, chat=False)
     scored = score_texts(readout, model, transect.read_table(TEXTS))
-    torch.testing.assert_close(scored.scores, readout.scores(transect.capture(model, TEXTS, sites="layers[1]")["layers[1]"]))
+    torch.testing.assert_close(
+        scored.scores, readout.scores(transect.capture(model, TEXTS, sites="layers[1]")["layers[1]"]), rtol=0, atol=1e-6
+    )
 
 
 def test_a_probe_that_does_not_know_where_it_reads_is_refused(model):

@@ -69,7 +69,7 @@ def check_calibration(fit: CalibrationFitter) -> None:
     tensors = np.asarray(fit(torch.from_numpy(scores), torch.from_numpy(codes)).probabilities(torch.from_numpy(new)))
     must(np.abs(tensors - chance).max() < 1e-9, "purity: tensors and arrays give different probabilities")
     single = np.concatenate([np.asarray(calibration.probabilities(new[at : at + 1])) for at in range(20)])
-    must(np.allclose(single, chance[:20]), "purity: a batch gives other probabilities than its rows")
+    must(np.allclose(single, chance[:20], rtol=0, atol=1e-9), "purity: a batch gives other probabilities than its rows")
     must(bool((chance >= 0).all() and (chance <= 1).all()), "monotone: probabilities leave 0 to 1")
     must(bool((np.diff(chance[np.argsort(new)]) >= -1e-12).all()), "monotone: probabilities fall where scores rise")
     off = float(np.abs(chance - truth).mean())

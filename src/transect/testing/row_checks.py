@@ -62,7 +62,7 @@ def check_rows(
         order = np.random.default_rng(1).permutation(n)
         moved = function(**{name: _take(value, order, places[name]) for name, value in rows.items()})
         if isinstance(found, np.ndarray) and found.shape[:1] == (n,):
-            must(np.allclose(moved, found[order], atol=1e-9), "rows: reordered rows do not give the reordered results")
+            must(np.allclose(moved, found[order], rtol=1e-9, atol=1e-9), "rows: reordered rows do not give the reordered results")
         else:
             kept = dict(_values(found, ends=False))
             _same(kept, dict(_values(moved, ends=False)), "rows: the order of the rows matters", 1e-9)
