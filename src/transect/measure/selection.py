@@ -3,6 +3,12 @@
 The best of many is best partly by luck, so its validation score flatters it. The correction is bootstrap bias corrected
 cross-validation (BBC-CV: Tsamardinos, Greasidou and Borboudakis 2018): in each bootstrap resample of the groups the best is
 chosen on the groups drawn and measured on the groups not drawn. It needs the out-of-fold scores only, no further fits.
+
+For scores that were not fitted to these rows it is exact. For out-of-fold scores it still leans upward, though less than the validation
+score: a group not drawn was scored by a fit that saw groups drawn, and the other way round, so what they share by chance at a site counts
+in the choice and in the measurement. On noise, 100 draws each of ridge fits at three strengths in five folds: 0.54 for 80 rows (4 sites of
+width 6; validation 0.61), 0.535 for 200 rows (6 of 32; 0.59), 0.52 for 400 rows (12 of 64; 0.57), each within 0.007. Rows that had no part
+at all, a test set, are what tells whether there is anything; `transect.decide.audit_membership`, which has none, chooses inside each fold.
 """
 
 import dataclasses
@@ -135,6 +141,8 @@ def correct_for_choosing(
     seed: int = 0,
 ) -> Correction:
     """Score of "choose the best" on groups that had no part in the choice, by BBC-CV (see the head of this module).
+
+    It leans upward a little where scores were fitted out of fold.
 
     Args:
         scores: as for `choose`.
