@@ -28,7 +28,9 @@ from transect.mixers.layers.momentum_delta_net import MomentumDeltaNet
 from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.layers.reflections import Reflections
 from transect.mixers.layers.retnet import RetNet
+from transect.mixers.layers.rwkv4_layer import RWKV4
 from transect.mixers.layers.rwkv7_layer import RWKV7
+from transect.mixers.layers.short_long_convolution import ShortLongConvolution
 from transect.mixers.layers.state_space import LRU, S4D, S5
 from transect.mixers.layers.transnormer import DiagonalAttention, TransNormer
 from transect.mixers.layers.variational_layer import VariationalLinearAttention
@@ -38,6 +40,7 @@ __all__ = [
     "HGRN2",
     "KDA",
     "LRU",
+    "RWKV4",
     "RWKV7",
     "S4D",
     "S5",
@@ -79,6 +82,7 @@ __all__ = [
     "Relu",
     "RetNet",
     "SequenceLayer",
+    "ShortLongConvolution",
     "Taylor",
     "TransNormer",
     "VariationalLinearAttention",
