@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from transect import mixers
 from transect.errors import InputError
-from transect.mixers.layers import ShortLongConvolution
+from transect.mixers.layers import ShortLongConvolution, short_long_convolution
 from transect.mixers.layers.short_long_convolution import LongConvolution
 from transect.mixers.models.kinds import layer_kinds
 from transect.testing import check_mixer_layer
@@ -32,11 +32,14 @@ def _layer(**settings):
 
 @pytest.mark.parametrize("form", ["auto", "chunk", "recurrent", "parallel", "naive"])
 def test_the_long_convolution_is_that_with_its_kernel(form):
-    long, x = _long(), _draw(2, 50, 3)
-    y, _ = long(x, form=form)
-    kernel = long.kernel(50)
-    truth = functional.conv1d(functional.pad(x.mT, (49, 0)), kernel.flip(0).mT[:, None], groups=3).mT
-    torch.testing.assert_close(y, truth, rtol=0, atol=1e-12)
+    long, x = _long(), _draw(2, 80, 3)
+    for tokens in (1, 31, 32, 80):
+        part = x[:, :tokens]
+        y, last = long(part, form=form)
+        kernel = long.kernel(tokens)
+        truth = functional.conv1d(functional.pad(part.mT, (tokens - 1, 0)), kernel.flip(0).mT[:, None], groups=3).mT
+        torch.testing.assert_close(y, truth, rtol=0, atol=1e-12)
+        torch.testing.assert_close(last, long(part, form="naive")[1], rtol=0, atol=1e-12)
 
 
 def test_the_kernel_is_the_sum_that_it_is_said_to_be():
@@ -53,15 +56,15 @@ def test_the_kernel_is_the_sum_that_it_is_said_to_be():
 
 
 def test_the_long_convolution_goes_on_where_it_stopped_and_packed_texts_stay_apart():
-    long, x = _long(), _draw(1, 40, 3)
+    long, x = _long(), _draw(1, 140, 3)
     whole, last = long(x)
     pieces, state = [], None
-    for start, end in pairwise((0, 0, 1, 7, 8, 30, 40)):
+    for start, end in pairwise((0, 0, 1, 7, 8, 50, 140)):
         y, state = long(x[:, start:end], state=state)
         pieces.append(y)
     torch.testing.assert_close(torch.cat(pieces, 1), whole, rtol=0, atol=1e-12)
     torch.testing.assert_close(state, last, rtol=0, atol=1e-12)
-    packed, states = long(x, bounds=(0, 5, 5, 40))
+    packed, states = long(x, bounds=(0, 5, 5, 140))
     assert states.shape == (3, 12, 2)
     torch.testing.assert_close(packed[:, 5:], long(x[:, 5:])[0], rtol=0, atol=1e-12)
     assert not states[1].any()
@@ -75,6 +78,19 @@ def test_it_sees_from_one_token_to_thousands_and_never_grows():
     with torch.no_grad():
         long.log_rate.copy_(_draw(3, 4, seed=4) * 5)  # whatever training does to them
     assert long.kernel(10_000).isfinite().all()
+
+
+def test_tiles_have_the_gradients_of_the_sum_and_later_tokens_change_no_bit():
+    long, x = _long(), _draw(1, 70, 3).requires_grad_()
+    weight, held = _draw(1, 70, 3, seed=1), _draw(1, 12, 2, seed=2).requires_grad_()
+    leaves = [x, held, *long.parameters()]
+    (fast, _), (slow, _) = long(x, state=held), long(x, state=held, form="naive")
+    for one, other in zip(*(torch.autograd.grad((y * weight).sum(), leaves) for y in (fast, slow)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)
+    changed = torch.cat([x[:, :40], 3 * x[:, 40:]], 1)
+    assert torch.equal(long(changed, state=held)[0][:, :40], fast[:, :40])
+    (grad,) = torch.autograd.grad(long(x, state=held)[0][:, :40].sum(), x)
+    assert not grad[:, 40:].any()
 
 
 def test_without_convolutions_it_is_linear_attention():
@@ -106,6 +122,11 @@ def test_its_memory_does_not_grow_with_the_text():
 
 def test_the_contract_with_other_sizes():
     check_mixer_layer(_layer(head_k_dim=3, head_v_dim=5, conv_size=2, state_size=1))
+
+
+def test_the_contract_with_tiles_that_its_few_tokens_fill(monkeypatch):
+    monkeypatch.setattr(short_long_convolution, "_TILE", 4)
+    check_mixer_layer(_layer())
 
 
 def test_a_stack_can_name_it_and_every_weight_learns():
