@@ -20,7 +20,7 @@ from transect.mixers.delta_product import delta_product
 from transect.mixers.delta_rule import delta_rule
 from transect.mixers.diagonal_recurrence import diagonal_recurrence
 from transect.mixers.exact_cache import exact_cache_delta_rule
-from transect.mixers.feed_forward import BilinearMLP, GatedMLP, MixtureOfExpertsMLP
+from transect.mixers.feed_forward import BilinearMLP, ChannelMix, GatedMLP, MixtureOfExpertsMLP
 from transect.mixers.fixed_point import fixed_point_recurrence
 from transect.mixers.gated_delta_rule import gated_delta_rule
 from transect.mixers.gla import gla
@@ -32,6 +32,7 @@ from transect.mixers.layers import (
     HGRN2,
     KDA,
     LRU,
+    RWKV4,
     RWKV7,
     S4D,
     S5,
@@ -74,6 +75,7 @@ from transect.mixers.simple_gla import simple_gla
 from transect.mixers.softmax_attention import softmax_attention
 from transect.mixers.ssd import ssd
 from transect.mixers.variational import variational_linear_attention
+from transect.mixers.wkv import wkv
 
 if TYPE_CHECKING:
     from transect.mixers.models import StackConfig, StackForCausalLM, build, read_checkpoint
@@ -83,6 +85,7 @@ __all__ = [
     "HGRN2",
     "KDA",
     "LRU",
+    "RWKV4",
     "RWKV7",
     "S4D",
     "S5",
@@ -91,6 +94,7 @@ __all__ = [
     "BilinearMLP",
     "BilinearRNN",
     "BlockDiagonalRNN",
+    "ChannelMix",
     "CurvatureQuery",
     "DeltaNet",
     "DeltaProductNet",
@@ -146,6 +150,7 @@ __all__ = [
     "softmax_attention",
     "ssd",
     "variational_linear_attention",
+    "wkv",
 ]
 
 

@@ -40,6 +40,7 @@ _PER_TOKEN = (
     "gamma",
     "factors",
     "mixing",
+    "log_weights",
 )
 _PLACES = ("positions", "memories")  # integers, one or more for each token
 

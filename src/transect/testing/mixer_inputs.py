@@ -88,6 +88,8 @@ def mixer_inputs(op: Mixer, *, batch: int = 2, tokens: int = 11, seed: int = 0) 
         "gamma": torch.rand(batch, tokens, heads, generator=draw, dtype=torch.float64),
         "factors": 0.7 * normal(batch, tokens, heads, width),
         "mixing": torch.eye(width, dtype=torch.float64) + 0.3 * normal(batch, tokens, heads, width, width),
+        "log_weights": normal(batch, tokens, heads),
+        "bonus": normal(heads),
     }
     found = {name: made[name] for name in names if name in made}
     try:

@@ -28,6 +28,7 @@ from transect.mixers.layers.momentum_delta_net import MomentumDeltaNet
 from transect.mixers.layers.projected import ProjectedLayer
 from transect.mixers.layers.reflections import Reflections
 from transect.mixers.layers.retnet import RetNet
+from transect.mixers.layers.rwkv4_layer import RWKV4
 from transect.mixers.layers.rwkv7_layer import RWKV7
 from transect.mixers.layers.short_long_convolution import ShortLongConvolution
 from transect.mixers.layers.state_space import LRU, S4D, S5
@@ -39,6 +40,7 @@ __all__ = [
     "HGRN2",
     "KDA",
     "LRU",
+    "RWKV4",
     "RWKV7",
     "S4D",
     "S5",

@@ -1,7 +1,7 @@
 """Whole models of sequence layers, as transformers knows models: they generate, save, load and train with its Trainer.
 
 model = build(StackConfig(layers=["gdn", "gdn", "gdn", "attention"], hidden_size=256, vocab_size=8192))
-model = read_checkpoint("folder of a Mamba-2 or Qwen3-Next model")
+model = read_checkpoint("folder of a Mamba-2, Qwen3-Next or RWKV-4 model")
 """
 
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, __version__

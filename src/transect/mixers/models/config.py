@@ -1,11 +1,13 @@
 """What a stack is made of; keys that mean nothing are refused, and so are settings that a layer does not take."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from transformers import PretrainedConfig
 
 from transect.errors import InputError, near_matches
 from transect.mixers.models.kinds import feed_forward_kinds, layer_kinds, resolve
+
+Norm = Literal["rms", "layer"]
 
 _ALLOWED = ("architectures", "model_type", "transformers_version", "torch_dtype", "name_or_path", "_name_or_path", "attn_implementation")
 
@@ -22,7 +24,10 @@ class StackConfig(PretrainedConfig):
         feed_forward: what follows each layer: ``swiglu``, ``bilinear``, ``moe``, a class name, a mapping with ``kind``, None for
             nothing; or a list with one of these for each block.
         intermediate_size: the width inside feed-forward layers that do not say otherwise; None for 8/3 hidden_size, rounded up to 8.
-        norm_eps: epsilon of the norms.
+        norm: ``rms`` for RMS norms, ``layer`` for layer norms with their biases.
+        norm_eps: epsilon of the norms; or a list with one for each block.
+        final_norm_eps: epsilon of the last norm, None for that of the last block.
+        embedding_norm: whether the embeddings are normalised, too, with the epsilon of the first block.
         initializer_range: standard deviation of random weights.
         tie_word_embeddings: whether the head's weights are those of the embedding.
         use_cache: whether a cache is made where none is given and no gradients are wanted.
@@ -45,7 +50,10 @@ class StackConfig(PretrainedConfig):
     num_heads: int = 4
     feed_forward: Any = "swiglu"
     intermediate_size: int | None = None
-    norm_eps: float = 1e-6
+    norm: str = "rms"
+    norm_eps: float | list[float] | tuple[float, ...] = 1e-6
+    final_norm_eps: float | None = None
+    embedding_norm: bool = False
     initializer_range: float = 0.02
     tie_word_embeddings: bool = True
     use_cache: bool = True
@@ -73,12 +81,27 @@ class StackConfig(PretrainedConfig):
         self.num_hidden_layers = len(self.layers)
         if self.intermediate_size is None:
             self.intermediate_size = -(-8 * self.hidden_size // 24) * 8
+        if self.norm not in get_args(Norm):
+            raise InputError(f"expected a norm that exists, got {self.norm!r}; {near_matches(str(self.norm), get_args(Norm))}.")
+        self.block_eps()
         for spec in self.layers:
             resolve(spec, layer_kinds(), what="layer")
         for spec in self.feed_forwards():
             if spec is not None:
                 resolve(spec, feed_forward_kinds(), what="feed-forward layer")
         super().__post_init__(**kwargs)
+
+    def block_eps(self) -> list[float]:
+        """The epsilon of the norms of each block.
+
+        Raises:
+            InputError: a list of another length than the layers.
+        """
+        if not isinstance(self.norm_eps, list | tuple):
+            return [self.norm_eps] * len(self.layers)
+        if len(self.norm_eps) != len(self.layers):
+            raise InputError(f"expected a norm_eps for each of {len(self.layers)} layers, got {len(self.norm_eps)}.")
+        return list(self.norm_eps)
 
     def feed_forwards(self) -> list[Any]:
         """What follows the layer of each block.

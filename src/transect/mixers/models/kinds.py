@@ -9,7 +9,6 @@ from torch import nn
 
 from transect.errors import InputError, near_matches
 from transect.mixers import feed_forward, layers
-from transect.mixers.feed_forward import FeedForward
 from transect.mixers.layers import SequenceLayer
 
 Spec = str | Mapping[str, Any]
@@ -34,18 +33,20 @@ def layer_kinds() -> Mapping[str, type[SequenceLayer]]:
 
 
 @cache
-def feed_forward_kinds() -> Mapping[str, type[FeedForward]]:
-    """Every feed-forward layer, by its class name in lower case and by its alias.
+def feed_forward_kinds() -> Mapping[str, type[nn.Module]]:
+    """Every feed-forward layer, by its class name in lower case and by its alias; one that remembers tokens is a `SequenceLayer`.
 
     Examples:
         >>> feed_forward_kinds()["swiglu"].__name__
         'GatedMLP'
     """
-    found: dict[str, type[FeedForward]] = {}
+    found: dict[str, type[nn.Module]] = {}
     for name in feed_forward.__all__:
         value = getattr(feed_forward, name)
-        if inspect.isclass(value) and issubclass(value, FeedForward) and not inspect.isabstract(value):
-            found[name.lower()] = found[value.alias] = value
+        if inspect.isclass(value) and issubclass(value, feed_forward.FeedForward | SequenceLayer) and not inspect.isabstract(value):
+            found[name.lower()] = value
+            if value.alias is not None:
+                found[value.alias] = value
     return found
 
 

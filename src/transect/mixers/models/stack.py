@@ -12,7 +12,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import ModelOutput
 
 from transect.errors import InputError
-from transect.mixers.layers import MixerCache
+from transect.mixers.layers import MixerCache, SequenceLayer
 from transect.mixers.models.cache import StackCache
 from transect.mixers.models.config import StackConfig
 from transect.mixers.models.kinds import feed_forward_kinds, layer_kinds, make, resolve
@@ -51,20 +51,25 @@ class StackLMOutput(ModelOutput):
 
 
 class StackBlock(GradientCheckpointingLayer):
-    """``x + layer(norm(x))``, then ``x + mlp(norm(x))`` where there is one."""
+    """``x + layer(norm(x))``, then ``x + mlp(norm(x))`` where there is one.
+
+    An `mlp` that remembers tokens has a place in the cache of its own, after those of all layers.
+    """
 
     def __init__(self, config: StackConfig, layer_idx: int) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(config.hidden_size, eps=config.norm_eps)
+        eps = config.block_eps()[layer_idx]
+        self.norm = _norm(config, eps)
         kind, settings = resolve(config.layers[layer_idx], layer_kinds(), what="layer")
-        usual = {"hidden_size": config.hidden_size, "num_heads": config.num_heads, "norm_eps": config.norm_eps, "layer_idx": layer_idx}
+        usual = {"hidden_size": config.hidden_size, "num_heads": config.num_heads, "norm_eps": eps, "layer_idx": layer_idx}
         self.mixer = make(kind, settings, **usual)
         self.mlp_norm = self.mlp = None
         spec = config.feed_forwards()[layer_idx]
         if spec is not None:
             kind, settings = resolve(spec, feed_forward_kinds(), what="feed-forward layer")
-            self.mlp_norm = nn.RMSNorm(config.hidden_size, eps=config.norm_eps)
-            self.mlp = make(kind, settings, hidden_size=config.hidden_size, intermediate_size=config.intermediate_size)
+            self.mlp_norm = _norm(config, eps)
+            sizes = {"hidden_size": config.hidden_size, "intermediate_size": config.intermediate_size}
+            self.mlp = make(kind, settings, **sizes, layer_idx=len(config.layers) + layer_idx)
 
     def forward(
         self,
@@ -76,7 +81,16 @@ class StackBlock(GradientCheckpointingLayer):
     ) -> torch.Tensor:
         """``[B, T, hidden_size]`` to the same."""
         x = x + self.mixer(self.norm(x), cache=memory, attention_mask=attention_mask, cu_seqlens=cu_seqlens)
-        return x if self.mlp is None or self.mlp_norm is None else x + self.mlp(self.mlp_norm(x))
+        if self.mlp is None or self.mlp_norm is None:
+            return x
+        if isinstance(self.mlp, SequenceLayer):
+            return x + self.mlp(self.mlp_norm(x), cache=memory, attention_mask=attention_mask, cu_seqlens=cu_seqlens)
+        return x + self.mlp(self.mlp_norm(x))
+
+
+def _norm(config: StackConfig, eps: float) -> nn.Module:
+    kind = nn.RMSNorm if config.norm == "rms" else nn.LayerNorm
+    return kind(config.hidden_size, eps=eps)
 
 
 class StackPreTrainedModel(PreTrainedModel):
@@ -104,8 +118,10 @@ class StackModel(StackPreTrainedModel):
     def __init__(self, config: StackConfig) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        eps = config.block_eps()
+        self.embed_norm = _norm(config, eps[0]) if config.embedding_norm else None
         self.layers = nn.ModuleList([StackBlock(config, index) for index in range(len(config.layers))])
-        self.norm = nn.RMSNorm(config.hidden_size, eps=config.norm_eps)
+        self.norm = _norm(config, eps[-1] if config.final_norm_eps is None else config.final_norm_eps)
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -137,6 +153,7 @@ class StackModel(StackPreTrainedModel):
         if (input_ids is None) == (inputs_embeds is None):
             raise InputError("expected input_ids or inputs_embeds, one of them.")
         x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        x = x if self.embed_norm is None else self.embed_norm(x)
         training = self.training and torch.is_grad_enabled()
         replayed = training and self.gradient_checkpointing
         if replayed and (cache is not None or use_cache):

@@ -30,7 +30,7 @@ def readers() -> Mapping[str, Reader]:
 
     Examples:
         >>> sorted(readers())
-        ['mamba2', 'qwen3_next']
+        ['mamba2', 'qwen3_next', 'rwkv']
     """
     package = __name__.rpartition(".")[0]
     names = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
