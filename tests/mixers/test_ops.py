@@ -23,7 +23,7 @@ def _off(one, other):
 
 def test_every_op_of_the_room_is_found():
     functions = {name: getattr(mixers, name) for name in mixers.__all__ if inspect.isfunction(getattr(mixers, name))}
-    stateless = {"bidirectional_attention", "block_attention", "build", "read_checkpoint", "softmax_attention"}
+    stateless = {"additive_grid_attention", "bidirectional_attention", "block_attention", "build", "read_checkpoint", "softmax_attention"}
     assert {op.__name__ for op in all_mixers()} == functions.keys() - stateless
 
 

@@ -27,6 +27,7 @@ from transect.mixers.gla import gla
 from transect.mixers.hgrn2 import hgrn2
 from transect.mixers.higher_order import higher_order_linear_attention
 from transect.mixers.kda import kda
+from transect.mixers.koopman import KoopmanDynamics
 from transect.mixers.layers import (
     GLA,
     HGRN2,
@@ -104,6 +105,7 @@ __all__ = [
     "GatedDeltaNet",
     "GatedMLP",
     "HigherOrderLinearAttention",
+    "KoopmanDynamics",
     "LightNet",
     "LightNetGrid",
     "LightningAttention",
