@@ -19,6 +19,18 @@ def trained(task: Task, layers: Sequence[str], **settings: Any) -> Comparison:
         torch.set_num_threads(before)
 
 
+def each_at(found: Comparison, test: int) -> list[float]:
+    """Every layer's accuracy in a test, in the order asked for; a layer that diverged ends the claim, since it has none."""
+    values = []
+    for layer in found.layers:
+        value = layer.accuracy(test)
+        if value is None:
+            raise RuntimeError(f"{layer.name} {layer.status}, so there is nothing to measure.")
+        values.append(value)
+    return values
+
+
 def accuracies(found: Comparison) -> dict[str, float]:
     """Every layer's accuracy in every test, by a name that says both."""
-    return {f"{layer.name}, {found.harder} {test}": layer.accuracy(test) for layer in found.layers for test in found.tests}
+    columns = {test: each_at(found, test) for test in found.tests}
+    return {f"{layer.name}, {found.harder} {test}": columns[test][row] for row, layer in enumerate(found.layers) for test in found.tests}

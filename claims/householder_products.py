@@ -3,7 +3,7 @@
 import torch
 
 from claims import Claim, Result
-from claims._mixers import accuracies, trained
+from claims._mixers import accuracies, each_at, trained
 from transect.mixers import delta_product
 from transect.mixers.tasks import S3
 
@@ -49,7 +49,7 @@ def run() -> Result:
     exact = construction()
     layers = [f"deltaproductnet:num_householder={count};allow_neg_eigval=true" for count in (1, 2)]
     found = trained(S3(length=16), layers, hidden_size=64, depth=1, steps=800, batch_size=64, learning_rates=(3e-3,), every=200)
-    one, two = (layer.accuracy(32) for layer in found.layers)
+    one, two = each_at(found, 32)
     return Result(
         numbers={"construction of S5, share right": exact, **accuracies(found)},
         reproduced=exact == 1 and two > 0.9 and one < 0.6,

@@ -1,7 +1,7 @@
 """Whether a state for each power of two of the past recalls more than one state."""
 
 from claims import Claim, Result
-from claims._mixers import accuracies, trained
+from claims._mixers import accuracies, each_at, trained
 from transect.mixers.tasks import Recall
 
 CLAIM = Claim(
@@ -18,7 +18,7 @@ def run() -> Result:
     found = trained(
         Recall(vocab=64, pairs=4, length=32), LAYERS, hidden_size=32, steps=600, batch_size=32, learning_rates=(6e-3,), every=150
     )
-    mamba, log_mamba, gated, log_gated = (layer.accuracy(4) for layer in found.layers)
+    mamba, log_mamba, gated, log_gated = each_at(found, 4)
     return Result(
         numbers=accuracies(found),
         reproduced=log_mamba > mamba + 0.02 and log_gated > gated + 0.02 and min(log_mamba, log_gated) > found.chance[4],

@@ -1,7 +1,7 @@
 """Whether a sharper read, or an exact cache, finds a needle beyond the lengths trained on."""
 
 from claims import Claim, Result
-from claims._mixers import accuracies, trained
+from claims._mixers import accuracies, each_at, trained
 from transect.mixers.tasks import Needle
 
 CLAIM = Claim(
@@ -18,7 +18,7 @@ def run() -> Result:
     """Train and test."""
     found = trained(Needle(length=48), LAYERS, hidden_size=32, depth=1, steps=500, batch_size=64, learning_rates=(5e-3,), every=125)
     far = 8 * 48
-    plain, curved, cached = (layer.accuracy(far) for layer in found.layers)
+    plain, curved, cached = each_at(found, far)
     return Result(
         numbers=accuracies(found),
         reproduced=min(curved, cached) > plain + 0.05,

@@ -1,7 +1,7 @@
 """Whether parity needs transitions with negative eigenvalues."""
 
 from claims import Claim, Result
-from claims._mixers import accuracies, trained
+from claims._mixers import accuracies, each_at, trained
 from transect.mixers.tasks import Parity
 
 CLAIM = Claim(
@@ -18,8 +18,8 @@ def run() -> Result:
     found = trained(
         Parity(length=16), layers, hidden_size=32, depth=1, steps=400, batch_size=64, learning_rates=(5e-3,), seeds=2, every=100
     )
-    twice = [layer.accuracy(32) for layer in found.layers]
-    far = found.layers[1].accuracy(128)
+    twice = each_at(found, 32)
+    far = each_at(found, 128)[1]
     return Result(
         numbers=accuracies(found),
         reproduced=twice[1] > 0.9 and max(twice[0], *twice[2:]) <= 0.65,

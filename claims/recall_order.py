@@ -1,7 +1,7 @@
 """Which linear-time layers recall best, with states of about one size."""
 
 from claims import Claim, Result
-from claims._mixers import accuracies, trained
+from claims._mixers import accuracies, each_at, trained
 from transect.mixers.tasks import Recall
 
 CLAIM = Claim(
@@ -16,7 +16,7 @@ LAYERS = ("gla:conv_size=4", "deltanet", "gdn", "mamba2:head_k_dim=16", "attenti
 def run() -> Result:
     """Train and test."""
     found = trained(Recall(), LAYERS, steps=1500, batch_size=32, learning_rates=(4e-3,), every=250)
-    gla, delta, gated, mamba, softmax = (layer.accuracy(8) for layer in found.layers)
+    gla, delta, gated, mamba, softmax = each_at(found, 8)
     states = {f"state, {layer.name}": float(layer.state) for layer in found.layers}
     return Result(
         numbers={**accuracies(found), **states},

@@ -78,6 +78,12 @@ def test_test_text_is_not_training_text():
     assert set(task.batch(torch.Generator().manual_seed(0), 200, test=100).ids.flatten().tolist()) == {ord("b")}
 
 
+def test_validation_text_is_neither_training_nor_test_text():
+    task = tasks.Text(data=b"a" * 80_000 + b"b" * 10_000 + b"c" * 10_000, length=50)
+    draws = (task.batch(torch.Generator(), 200), task.validation(torch.Generator(), 200), task.batch(torch.Generator(), 200, test=200))
+    assert [set(draw.ids.flatten().tolist()) for draw in draws] == [{ord("a")}, {ord("b")}, {ord("c")}]
+
+
 @pytest.mark.parametrize(
     ("kind", "settings", "says"),
     [

@@ -32,8 +32,11 @@ def compare(
     feed_forward: Annotated[str | None, typer.Option(help="What follows each layer: swiglu, bilinear, moe; default: nothing.")] = None,
     steps: Annotated[int, typer.Option(help="Training steps at most; a layer that has learnt the task stops.")] = 1000,
     batch: Annotated[int, typer.Option(help="Sequences in a step.")] = 64,
-    lr: Annotated[str, typer.Option(help="Learning rates, comma-separated; the best on validation sequences is tested.")] = "0.003",
-    seeds: Annotated[int, typer.Option(help="Runs of each layer.")] = 1,
+    lr: Annotated[
+        str,
+        typer.Option("--lr", "--learning-rates", help="Learning rates, comma-separated; the best on validation sequences is tested."),
+    ] = "0.003",
+    seeds: Annotated[int, typer.Option(help="Runs of each layer and learning rate; the table has their mean, lowest and highest.")] = 1,
     every: Annotated[int, typer.Option(help="Steps between validations.")] = 100,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a comparison that was stopped.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
@@ -68,6 +71,8 @@ def compare(
     )
     console = Console(highlight=False)
     print_table(console, *found.table())
+    for note in found.notes():
+        console.print(note, markup=False, soft_wrap=True)
     if out is not None:
         for path in write_comparison(found, out):
             console.print(f"written: {path}", markup=False, soft_wrap=True)

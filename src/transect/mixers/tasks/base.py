@@ -56,3 +56,7 @@ class Task(ABC):
     @abstractmethod
     def batch(self, generator: torch.Generator, size: int, *, test: int | None = None) -> Batch:
         """So many sequences to train on, or of one of the tests."""
+
+    def validation(self, generator: torch.Generator, size: int) -> Batch:
+        """So many sequences to choose settings by: like those to train on, but drawn anew, and never those of a test."""
+        return self.batch(generator, size)

@@ -13,7 +13,7 @@ from transect.mixers.tasks.base import Batch, Task
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Text(Task):
-    """The next byte; the last tenth of the text is for tests alone.
+    """The next byte; the last tenth of the text is for tests alone, and the tenth before it for validation.
 
     Args:
         data: the text as bytes.
@@ -57,10 +57,18 @@ class Text(Task):
         return {self.length: True, 2 * self.length: False, 4 * self.length: False}
 
     def batch(self, generator: torch.Generator, size: int, *, test: int | None = None) -> Batch:
-        """Windows of the text, from its first nine tenths, or in tests from the last."""
+        """Windows of the text, from its first eight tenths, or in tests from the last."""
+        if test is None:
+            return self._windows(generator, size, self.length, tenths=(0, 8))
+        return self._windows(generator, size, test, tenths=(9, 10))
+
+    def validation(self, generator: torch.Generator, size: int) -> Batch:
+        """Windows of the ninth tenth, which is neither trained on nor tested."""
+        return self._windows(generator, size, self.length, tenths=(8, 9))
+
+    def _windows(self, generator: torch.Generator, size: int, length: int, *, tenths: tuple[int, int]) -> Batch:
         bytes_ = torch.frombuffer(bytearray(self.data), dtype=torch.uint8).long()
-        border, length = len(bytes_) * 9 // 10, self.length if test is None else test
-        low, high = (0, border - length - 1) if test is None else (border, len(bytes_) - length - 1)
-        places = torch.randint(low, high, (size, 1), generator=generator) + torch.arange(length + 1)
+        low, high = (len(bytes_) * tenth // 10 for tenth in tenths)
+        places = torch.randint(low, high - length, (size, 1), generator=generator) + torch.arange(length + 1)
         windows = bytes_[places]
         return Batch(ids=windows[:, :-1], targets=windows[:, 1:])

@@ -73,7 +73,8 @@ def compare_mixers(
                             kept.unlink(missing_ok=True)
                     runs.setdefault(rate, []).append(run)
             tried = {rate: statistics.fmean(run.validation for run in each) for rate, each in runs.items()}
-            best = max(tried, key=lambda rate: tried[rate])
+            # One that diverges with some seed is chosen only where all do.
+            best = max(tried, key=lambda rate: (-sum(run.diverged is not None for run in runs[rate]), tried[rate]))
             model = models[name]
             found.append(
                 LayerResult(
@@ -95,7 +96,7 @@ def compare_mixers(
 
 
 def _sizes(task: Task) -> dict[str, Any]:
-    sizes = {name: value for name, value in vars(task).items() if isinstance(value, int)}
+    sizes = {name: value for name, value in vars(task).items() if isinstance(value, (int, float))}
     data = getattr(task, "data", None)
     return sizes if data is None else {**sizes, "bytes": len(data)}
 

@@ -1,9 +1,13 @@
 """What came out of a comparison, as plain records."""
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Mapping
 from typing import Any
+
+SOLVED = 0.995
+"""The accuracy, twice in a row on validation sequences, from which a task counts as learnt."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -15,10 +19,11 @@ class Run:
         learning_rate: with which it was trained.
         steps: training steps until it had learnt the task, or all of them.
         curve: steps and the accuracy on validation sequences then.
-        validation: the last of those accuracies.
-        accuracy: by test, the share of right answers.
-        loss: by test, the mean cross-entropy in nats.
+        validation: the last of those accuracies; 0 for a training that diverged.
+        accuracy: by test, the share of right answers; none of a training that diverged, since nothing was trained.
+        loss: by test, the mean cross-entropy in nats; None where some answer was not a finite number, which counts as wrong.
         seconds: that training took on this machine.
+        diverged: the step whose loss or gradient was no longer a finite number, where the training ended; or None.
     """
 
     seed: int
@@ -27,8 +32,9 @@ class Run:
     curve: tuple[tuple[int, float], ...]
     validation: float
     accuracy: Mapping[int, float]
-    loss: Mapping[int, float]
+    loss: Mapping[int, float | None]
     seconds: float
+    diverged: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +46,7 @@ class LayerResult:
         parameters: of the whole model.
         state: numbers that the whole model remembers after one training sequence.
         runs: of the learning rate that was best on validation sequences, a run for each seed.
-        tried: every learning rate and its mean validation accuracy.
+        tried: every learning rate and its mean validation accuracy, over the seeds.
     """
 
     name: str
@@ -49,20 +55,50 @@ class LayerResult:
     runs: tuple[Run, ...]
     tried: Mapping[float, float]
 
-    def accuracy(self, test: int) -> float:
-        """The mean over seeds."""
-        return statistics.fmean(run.accuracy[test] for run in self.runs)
+    @property
+    def finished(self) -> tuple[Run, ...]:
+        """The runs that did not diverge; accuracies are theirs."""
+        return tuple(run for run in self.runs if run.diverged is None)
 
-    def perplexity(self, test: int) -> float:
-        """The exponential of the mean loss over seeds."""
-        import math
+    @property
+    def status(self) -> str:
+        """How the trainings ended: ``learnt``, ``all steps``, or ``diverged`` with the first step and how many runs."""
+        lost = [run.diverged for run in self.runs if run.diverged is not None]
+        if lost:
+            of = "" if len(self.runs) == 1 else f" ({len(lost)} of {len(self.runs)} seeds)"
+            return f"diverged at step {min(lost)}{of}"
+        return "learnt" if all(run.validation >= SOLVED for run in self.runs) else "all steps"
 
-        return math.exp(statistics.fmean(run.loss[test] for run in self.runs))
+    def accuracy(self, test: int) -> float | None:
+        """The mean over seeds, or None where every run diverged."""
+        every = [run.accuracy[test] for run in self.finished]
+        return statistics.fmean(every) if every else None
 
-    def spread(self, test: int) -> tuple[float, float]:
-        """The lowest and the highest accuracy of the seeds."""
-        every = [run.accuracy[test] for run in self.runs]
-        return min(every), max(every)
+    def perplexity(self, test: int) -> float | None:
+        """The exponential of the mean loss over seeds, or None where that is no finite number."""
+        every = [run.loss[test] for run in self.finished]
+        finite = [value for value in every if value is not None]
+        if not finite or len(finite) < len(every) or statistics.fmean(finite) > 700:  # beyond, exp overflows
+            return None
+        return math.exp(statistics.fmean(finite))
+
+    def spread(self, test: int) -> tuple[float, float] | None:
+        """The lowest and the highest accuracy of the seeds, or None where every run diverged."""
+        every = [run.accuracy[test] for run in self.finished]
+        return (min(every), max(every)) if every else None
+
+    def cell(self, test: int, *, perplexity: bool = False) -> str:
+        """What a table says of a test: the mean, the lowest and highest of several seeds, and whatever was not finite."""
+        mean, spread = self.accuracy(test), self.spread(test)
+        if mean is None or spread is None:
+            return "diverged"
+        words = f"{mean:.3f}" if len(self.finished) == 1 else f"{mean:.3f} [{spread[0]:.3f}, {spread[1]:.3f}]"
+        if any(run.loss[test] is None for run in self.finished):
+            return f"{words}, not finite"
+        if not perplexity:
+            return words
+        level = self.perplexity(test)
+        return f"{words}, perplexity {'beyond numbers' if level is None else f'{level:.2f}'}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,22 +127,44 @@ class Comparison:
             "layer",
             "parameters",
             "state",
+            "learning rate",
             "steps",
+            "status",
             *(f"{self.harder} {test}{'' if inside else ' (beyond)'}" for test, inside in self.tests.items()),
         ]
         rows = []
         for layer in self.layers:
             steps = max(run.steps for run in layer.runs)
-            row = [layer.name, f"{layer.parameters:,}", f"{layer.state:,}", str(steps)]
-            for test in self.tests:
-                low, high = layer.spread(test)
-                seeds = "" if len(layer.runs) == 1 else f" [{low:.2f}, {high:.2f}]"
-                measured = f"{layer.accuracy(test):.3f}{seeds}"
-                row.append(measured if self.task != "perplexity" else f"{measured}, perplexity {layer.perplexity(test):.2f}")
-            rows.append(row)
-        rows.append(["chance", "", "", "", *(f"{self.chance[test]:.3f}" for test in self.tests)])
+            rate = f"{layer.runs[0].learning_rate:g}"
+            row = [layer.name, f"{layer.parameters:,}", f"{layer.state:,}", rate, str(steps), layer.status]
+            rows.append([*row, *(layer.cell(test, perplexity=self.task == "perplexity") for test in self.tests)])
+        rows.append(["chance", "", "", "", "", "", *(f"{self.chance[test]:.3f}" for test in self.tests)])
         return names, rows
+
+    def notes(self) -> list[str]:
+        """What a reader of the table must know, a sentence each."""
+        trained = self.settings["settings"]
+        seeds, rates = trained["seeds"], trained["learning_rates"]
+        found = ["One seed: differences between layers may be chance."]
+        if seeds > 1:
+            found = [f"{seeds} seeds: the mean, and the lowest and highest in brackets."]
+        if len(rates) > 1:
+            tried = ", ".join(f"{rate:g}" for rate in rates)
+            found.append(f"The learning rate is the best of {tried} on validation sequences, which are not those of the tests.")
+        for layer in self.layers:
+            lost = [run for run in layer.runs if run.diverged is not None]
+            if lost:
+                rest = "there is nothing to test" if len(lost) == len(layer.runs) else "the accuracies are those of the others"
+                found.append(f"{layer.name} {layer.status}: loss or gradient was no longer a finite number, so {rest}.")
+            overflowed = [test for test in self.tests if any(run.loss[test] is None for run in layer.finished)]
+            if overflowed:
+                where = ", ".join(map(str, overflowed))
+                found.append(f"{layer.name}: some answers at {self.harder} {where} were not finite numbers, and count as wrong.")
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return dataclasses.asdict(self)
+        held = dataclasses.asdict(self)
+        for layer, record in zip(self.layers, held["layers"], strict=True):
+            record["status"] = layer.status
+        return {**held, "notes": self.notes()}

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,14 @@ class CompareSettings:
         feed_forward: what follows each layer, as in `transect.mixers.StackConfig`, or None.
         steps: training steps at most; training stops early once a layer has learnt the task (99.5% right, twice in a row).
         batch_size: sequences in a step.
-        learning_rates: each is tried, and the best on validation sequences is tested.
+        learning_rates: each is tried once, and the best on validation sequences (fewest trainings diverged, then most answers right) is tested.
         seeds: runs of each layer; each has its own weights and batches, the same batches for all layers.
         weight_decay: of AdamW.
         every: steps between validations, at which the state is kept as well.
         test_size: sequences in each test.
 
     Raises:
-        InputError: a number below 1.
+        InputError: a number below 1, or learning rates that are not above 0, or twice the same.
     """
 
     hidden_size: int = 64
@@ -50,8 +51,9 @@ class CompareSettings:
         for name in ("hidden_size", "num_heads", "depth", "steps", "batch_size", "seeds", "every", "test_size"):
             if getattr(self, name) < 1:
                 raise InputError(f"expected {name} of at least 1, got {getattr(self, name)}.")
-        if not self.learning_rates or min(self.learning_rates) <= 0:
-            raise InputError(f"expected learning rates above 0, got {list(self.learning_rates)}.")
+        rates = self.learning_rates
+        if not rates or not all(0 < rate < math.inf for rate in rates) or len(set(rates)) < len(rates):
+            raise InputError(f"expected learning rates above 0 and finite, each once, got {list(rates)}.")
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -12,10 +12,8 @@ from torch.nn import functional
 from transect._files import atomic_path
 from transect.mixers.models import StackCache, StackConfig, StackForCausalLM
 from transect.mixers.tasks import Batch, Task
-from transect.study.compare_mixers.records import Run
+from transect.study.compare_mixers.records import SOLVED, Run
 from transect.study.compare_mixers.settings import CompareSettings
-
-SOLVED = 0.995
 
 
 def new_model(spec: Mapping[str, Any], task: Task, settings: CompareSettings, *, seed: int) -> StackForCausalLM:
@@ -50,17 +48,21 @@ def state_numbers(model: StackForCausalLM, task: Task) -> int:
     return cache.memory.numbers()
 
 
-def measure(model: StackForCausalLM, task: Task, *, test: int | None, size: int, seed: int) -> tuple[float, float]:
-    """Accuracy and mean loss on new sequences."""
+def measure(model: StackForCausalLM, task: Task, *, test: int | None, size: int, seed: int) -> tuple[float, float | None]:
+    """Accuracy and mean loss on new sequences: those of a test, or of validation for None.
+
+    Answers that are not finite numbers are wrong (the largest of NaNs would be the first token), and then there is no mean loss.
+    """
     draw, right, lost, count = torch.Generator().manual_seed(seed), 0, 0.0, 0
     model.eval()
     with torch.no_grad():
         for start in range(0, size, 32):
-            logits, targets = answers(model, task.batch(draw, min(32, size - start), test=test))
-            right += int((logits.argmax(-1) == targets).sum())
+            some = min(32, size - start)
+            logits, targets = answers(model, task.validation(draw, some) if test is None else task.batch(draw, some, test=test))
+            right += int(((logits.argmax(-1) == targets) & logits.isfinite().all(-1)).sum())
             lost += float(functional.cross_entropy(logits, targets, reduction="sum"))
             count += len(targets)
-    return right / count, lost / count
+    return right / count, lost / count if math.isfinite(lost) else None
 
 
 def train(
@@ -73,7 +75,7 @@ def train(
     kept: Path | None,
     advance: Callable[[float], None],
 ) -> Run:
-    """Train a layer and test it.
+    """Train a layer and test it; a training whose loss or gradient is no longer finite ends there, untested.
 
     Args:
         spec: the layer and its settings.
@@ -98,18 +100,22 @@ def train(
         draw.set_state(state["draw"])
         done, spent, curve = state["done"], state["spent"], [tuple(point) for point in state["curve"]]
         advance(done)
-    start = time.perf_counter() - spent
+    start, diverged = time.perf_counter() - spent, None
     while done < settings.steps and not _learnt(curve):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _share(done, settings.steps)
         model.train()
         logits, targets = answers(model, task.batch(draw, settings.batch_size))
-        functional.cross_entropy(logits, targets).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        loss = functional.cross_entropy(logits, targets)
+        loss.backward()
+        size = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         done += 1
         advance(1)
+        if not (math.isfinite(loss.item()) and math.isfinite(size.item())):
+            diverged = done
+            break
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         if done % settings.every == 0 or done == settings.steps:
             curve.append((done, measure(model, task, test=None, size=max(settings.test_size // 2, 32), seed=7)[0]))
             if kept is not None:
@@ -118,16 +124,18 @@ def train(
                     torch.save({**state, "spent": time.perf_counter() - start, "curve": curve}, path)
     seconds = time.perf_counter() - start
     advance(settings.steps - done)
-    found = {test: measure(model, task, test=test, size=settings.test_size, seed=11) for test in task.tests}
+    tests = task.tests if diverged is None else ()
+    found = {test: measure(model, task, test=test, size=settings.test_size, seed=11) for test in tests}
     return Run(
         seed=seed,
         learning_rate=learning_rate,
         steps=done,
         curve=tuple(curve),
-        validation=curve[-1][1],
+        validation=curve[-1][1] if diverged is None else 0.0,
         accuracy={test: accuracy for test, (accuracy, _) in found.items()},
         loss={test: loss for test, (_, loss) in found.items()},
         seconds=seconds,
+        diverged=diverged,
     )
 
 
