@@ -133,6 +133,32 @@ def test_kernels_are_for_16_bits_on_a_gpu(library, monkeypatch):
     assert kernel_for(_on_a_gpu(), torch.bfloat16) is None
 
 
+def test_rwkv7_has_a_kernel_of_its_own(monkeypatch):
+    calls = []
+
+    def kernel(*, r, w, k, v, a, b, scale, initial_state, output_final_state, cu_seqlens=None):
+        assert output_final_state
+        assert r.dtype == k.dtype == v.dtype == a.dtype == b.dtype == torch.bfloat16
+        assert w.dtype == initial_state.dtype == torch.float32
+        calls.append(None if cu_seqlens is None else cu_seqlens.tolist())
+        settings = {"scale": scale, "initial_state": initial_state, "cu_seqlens": cu_seqlens, "output_final_state": True}
+        return mixers.rwkv7(r, w, k, v, a, b, **settings, form="naive")
+
+    made = ModuleType("fla.ops.rwkv7")
+    made.chunk_rwkv7 = kernel
+    monkeypatch.setitem(sys.modules, "fla.ops", ModuleType("fla.ops"))
+    monkeypatch.setitem(sys.modules, "fla.ops.rwkv7", made)
+    monkeypatch.setattr(kernels, "_fits", lambda problem, dtype: dtype == torch.bfloat16)  # noqa: ARG005
+    for batch, bounds in ((2, None), (1, [0, 4, 11])):
+        given = _inputs(mixers.rwkv7, batch=batch) | {"scale": 0.5, "cu_seqlens": bounds, "output_final_state": True}
+        (out, state), (ours, last) = mixers.rwkv7(**given), mixers.rwkv7(**given, form="chunk")
+        assert calls.pop() == bounds
+        torch.testing.assert_close(out.float(), ours.float(), rtol=0, atol=0.02)
+        torch.testing.assert_close(state, last, rtol=0, atol=0.02)
+    mixers.rwkv7(**{name: part.float() if isinstance(part, torch.Tensor) else part for name, part in given.items()})
+    assert not calls
+
+
 def test_auto_takes_the_kernel_and_chunk_does_not(monkeypatch):
     taken = []
 
@@ -149,7 +175,7 @@ def test_auto_takes_the_kernel_and_chunk_does_not(monkeypatch):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "rwkv7"])
 def test_the_real_kernels_agree(name):
     pytest.importorskip("fla")
     op = getattr(mixers, name)

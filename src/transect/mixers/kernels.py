@@ -5,6 +5,9 @@ Library: flash-linear-attention, https://github.com/fla-org/flash-linear-attenti
 Its kernels compute in the 16-bit precision of the tensor cores, so they are used for 16-bit tensors on CUDA alone; what is given in 32 or 64 bits is
 promised to be computed in them and stays with the chunk form, as do heads wider than the kernels take and decays through which they would lose a
 chunk's precision. With an op's ``form="chunk"`` they are never used.
+
+Left out, as of version 0.6: its momentum delta rule, which takes no packed sequences and whose outputs and gradients were not those of the definition when
+run through Triton's interpreter; RWKV-4, a loop over tokens there; and log-linear attention, whose state is another.
 """
 
 import importlib
@@ -29,13 +32,12 @@ def kernel_for(problem: Recurrence, dtype: torch.dtype) -> Kernel | None:
         problem: the recurrence, in 32 bits or more.
         dtype: in which it was given.
     """
-    if not problem.q.is_cuda or dtype not in (torch.float16, torch.bfloat16) or torch.compiler.is_compiling():
-        return None
-    if problem.q.shape[3] > _WIDEST or importlib.util.find_spec("fla") is None:
-        return None
-    if problem.g is not None and problem.g.numel() and float(problem.g.detach().amin()) < _DEEPEST:
-        return None
-    return named_kernel(problem)
+    return named_kernel(problem) if _fits(problem, dtype) else None
+
+
+def rwkv7_kernel_for(problem: Recurrence, dtype: torch.dtype) -> Kernel | None:
+    """As `kernel_for`, for RWKV-7's recurrence: the kernel also takes what erases and replaces, a and b."""
+    return _imported("rwkv7", "chunk_rwkv7") if _fits(problem, dtype) else None
 
 
 def named_kernel(problem: Recurrence) -> Kernel | None:
@@ -53,10 +55,7 @@ def named_kernel(problem: Recurrence) -> Kernel | None:
         module, name = "delta_rule", "chunk_delta_rule"
     else:
         module, name = ("kda", "chunk_kda") if per_channel else ("gated_delta_rule", "chunk_gated_delta_rule")
-    try:
-        return getattr(importlib.import_module(f"fla.ops.{module}"), name, None)
-    except ImportError:
-        return None
+    return _imported(module, name)
 
 
 def run_kernel(kernel: Kernel, problem: Recurrence, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
@@ -69,6 +68,33 @@ def run_kernel(kernel: Kernel, problem: Recurrence, dtype: torch.dtype) -> tuple
         given["beta"] = problem.beta.to(dtype)
     if problem.rank > 1:
         given |= {"num_householder": problem.rank, "g": given.get("g")}
-    if problem.bounds is not None:
-        given["cu_seqlens"] = torch.tensor(problem.bounds, dtype=torch.long, device=problem.q.device)
-    return kernel(**given)
+    return kernel(**given, **_packed(problem))
+
+
+def run_rwkv7_kernel(
+    kernel: Kernel, problem: Recurrence, dtype: torch.dtype, *, a: torch.Tensor, b: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `run_kernel`, by a kernel that `rwkv7_kernel_for` found."""
+    given: dict[str, Any] = {"r": problem.q, "k": problem.k, "v": problem.v, "a": a, "b": b}
+    given = {name: part.to(dtype) for name, part in given.items()}
+    given |= {"w": problem.g, "scale": problem.scale, "initial_state": problem.state, "output_final_state": True}
+    return kernel(**given, **_packed(problem))
+
+
+def _fits(problem: Recurrence, dtype: torch.dtype) -> bool:
+    if not problem.q.is_cuda or dtype not in (torch.float16, torch.bfloat16) or torch.compiler.is_compiling():
+        return False
+    if problem.q.shape[3] > _WIDEST or importlib.util.find_spec("fla") is None:
+        return False
+    return problem.g is None or not problem.g.numel() or float(problem.g.detach().amin()) >= _DEEPEST
+
+
+def _imported(module: str, name: str) -> Kernel | None:
+    try:
+        return getattr(importlib.import_module(f"fla.ops.{module}"), name, None)
+    except ImportError:
+        return None
+
+
+def _packed(problem: Recurrence) -> dict[str, Any]:
+    return {} if problem.bounds is None else {"cu_seqlens": torch.tensor(problem.bounds, dtype=torch.long, device=problem.q.device)}

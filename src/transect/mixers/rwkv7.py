@@ -21,6 +21,7 @@ from transect.mixers.algebra import Form, Recurrence, recurrence
 from transect.mixers.chunk import check_chunk_size
 from transect.mixers.decay import ChannelDecay
 from transect.mixers.forms import CHUNK, choose
+from transect.mixers.kernels import run_rwkv7_kernel, rwkv7_kernel_for
 
 
 def rwkv7(
@@ -77,6 +78,10 @@ def rwkv7(
     scale = 1.0 if scale is None else scale
     problem = recurrence(r, k, v, g=w, per_channel=True, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens)
     chosen, wide = choose(form, r.shape[1]), problem.v.dtype
+    kernel = rwkv7_kernel_for(problem, v.dtype) if form == "auto" and chosen == "chunk" else None
+    if kernel is not None:
+        out, state = run_rwkv7_kernel(kernel, problem, v.dtype, a=a, b=b)
+        return out.to(v.dtype), state if output_final_state else None
     erasing = replace(problem, q=a.to(wide), k=b.to(wide)).sequences()
     found = []
     for part, other in zip(problem.sequences(), erasing, strict=True):
