@@ -29,28 +29,29 @@ def _one(problem: Recurrence) -> tuple[torch.Tensor, torch.Tensor]:
     batch, tokens, heads, _ = problem.q.shape
     if tokens == 0:
         return problem.v[:, :0], problem.state
-    queries, keys, values = (_by_token(part) for part in (problem.q * problem.scale, problem.k, problem.v))
-    decays = None if problem.g is None else _by_token(problem.g.exp())
-    betas = None if problem.beta is None else _by_token(problem.beta)
+    queries, keys, values = (_by_token(part, 1, part.shape[3]) for part in (problem.q * problem.scale, problem.k, problem.v))
+    decays = None if problem.g is None else _by_token(problem.g.exp(), problem.g.shape[3], 1)
+    betas = None if problem.beta is None else _by_token(problem.beta, 1, 1)
     state = problem.state.flatten(0, 1)
     outputs = []
     for t in range(tokens):
         if decays is not None:
-            state = state * decays[t][:, :, None]
+            state = state * decays[t]
         for j in range(t * problem.rank, (t + 1) * problem.rank):
-            added = values[j][:, None]
+            added = values[j]
             if betas is not None:
-                added = betas[j][:, None, None] * torch.baddbmm(added, keys[j][:, None], state, alpha=-1)
-            state = torch.addcmul(state, keys[j][:, :, None], added)
-        outputs.append(torch.bmm(queries[t][:, None], state)[:, 0])
+                added = betas[j] * torch.baddbmm(added, keys[j], state, alpha=-1)
+            state = torch.addcmul(state, keys[j].mT, added)
+        outputs.append(torch.bmm(queries[t], state))
     state = state.unflatten(0, (batch, heads))
     if tokens == 1:  # a decoding step pays for every call
-        return outputs[0].unflatten(0, (batch, 1, heads)), state
-    return torch.stack(outputs).unflatten(1, (batch, heads)).transpose(0, 1), state
+        return outputs[0].reshape(batch, 1, heads, -1), state
+    return torch.stack(outputs).unflatten(1, (batch, heads)).squeeze(3).transpose(0, 1), state
 
 
-def _by_token(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """``[B, T, H, ...]`` as T tensors ``[B * H, ...]``."""
-    if x.shape[1] == 1:
-        return (x.flatten(0, 2),)
-    return x.transpose(0, 1).flatten(1, 2).unbind()
+def _by_token(x: torch.Tensor, rows: int, columns: int) -> tuple[torch.Tensor, ...]:
+    """``[B, T, H, ...]`` as T matrices for each sequence and head, ``[B * H, rows, columns]``."""
+    batch, tokens, heads = x.shape[:3]
+    if tokens == 1:
+        return (x.reshape(batch * heads, rows, columns),)
+    return x.transpose(0, 1).reshape(tokens, batch * heads, rows, columns).unbind()
