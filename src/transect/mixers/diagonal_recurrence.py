@@ -9,7 +9,6 @@ definition is the sum that this comes to, ``h_t = a_t ... a_0 h_{-1} + a_t ... a
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import torch
 from torch.nn import functional
@@ -18,6 +17,7 @@ from transect.errors import InputError
 from transect.mixers.algebra import Form, checked_bounds
 from transect.mixers.chunk import check_chunk_size
 from transect.mixers.forms import CHUNK, choose
+from transect.mixers.rows import one_by_one
 
 
 def diagonal_recurrence(
@@ -71,14 +71,9 @@ def diagonal_recurrence(
             f"expected initial_state {dtype} [{count}, {heads}, {width}], got {initial_state.dtype} {list(initial_state.shape)}."
         )
     state = a.new_zeros(count, heads, width) if initial_state is None else initial_state.to(dtype)
-    spans = [slice(None)] if bounds is None else [slice(start, end) for start, end in pairwise(bounds)]
     run = {"naive": _naive, "recurrent": _recurrent, "parallel": _scan, "chunk": _chunked}[chosen]
-    found = []
-    for row, span in enumerate(spans):
-        own = state if bounds is None else state[row : row + 1]
-        found.append(run(a[:, span], b[:, span], own, chunk_size) if b[:, span].shape[1] else (b[:, span], own))
-    out = torch.cat([o for o, _ in found], 1).to(additions.dtype)
-    return out, torch.cat([last for _, last in found]) if output_final_state else None
+    out, last = one_by_one(run, a, b, state, bounds=bounds, chunk_size=chunk_size)
+    return out.to(additions.dtype), last if output_final_state else None
 
 
 Found = tuple[torch.Tensor, torch.Tensor]

@@ -11,7 +11,6 @@ from chunk to chunk. A permutation is such a matrix, so any finite automaton is 
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import torch
 from torch.nn import functional
@@ -20,6 +19,7 @@ from transect.errors import InputError
 from transect.mixers.algebra import Form, checked_bounds
 from transect.mixers.chunk import check_chunk_size
 from transect.mixers.forms import choose
+from transect.mixers.rows import one_by_one
 
 CHUNK = 16
 _WIDE = 32  # products of wider matrices cost more than a loop over tokens, whatever the chunk
@@ -75,14 +75,9 @@ def matrix_recurrence(
     state = a.new_zeros(count, heads, width) if initial_state is None else initial_state.to(dtype)
     if state.shape != (count, heads, width):
         raise InputError(f"expected initial_state [{count}, {heads}, {width}], got {list(state.shape)}.")
-    spans = [slice(None)] if bounds is None else [slice(start, end) for start, end in pairwise(bounds)]
     run = {"naive": _naive, "recurrent": _recurrent, "parallel": _scan, "chunk": _chunked}[chosen]
-    found = []
-    for row, span in enumerate(spans):
-        own = state if bounds is None else state[row : row + 1]
-        found.append(run(a[:, span], b[:, span], own, chunk_size) if b[:, span].shape[1] else (b[:, span], own))
-    out = torch.cat([o for o, _ in found], 1).to(additions.dtype)
-    return out, torch.cat([last for _, last in found]) if output_final_state else None
+    out, last = one_by_one(run, a, b, state, bounds=bounds, chunk_size=chunk_size)
+    return out.to(additions.dtype), last if output_final_state else None
 
 
 Found = tuple[torch.Tensor, torch.Tensor]
