@@ -1,5 +1,6 @@
 """CHELA's two convolutions against their kernels, and the layer against linear attention."""
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -8,6 +9,7 @@ from torch.nn import functional
 
 from transect import mixers
 from transect.errors import InputError
+from transect.mixers.diagonal_convolution import diagonal_convolution
 from transect.mixers.layers import ShortLongConvolution, short_long_convolution
 from transect.mixers.layers.short_long_convolution import LongConvolution
 from transect.mixers.models.kinds import layer_kinds
@@ -125,7 +127,7 @@ def test_the_contract_with_other_sizes():
 
 
 def test_the_contract_with_tiles_that_its_few_tokens_fill(monkeypatch):
-    monkeypatch.setattr(short_long_convolution, "_TILE", 4)
+    monkeypatch.setattr(short_long_convolution, "diagonal_convolution", partial(diagonal_convolution, tile=4))
     check_mixer_layer(_layer())
 
 

@@ -16,7 +16,6 @@ convolutions, as the paper's re-parameterisation merges branches of several kern
 """
 
 import math
-from itertools import pairwise
 from typing import final
 
 import torch
@@ -25,13 +24,11 @@ from torch.nn import functional
 
 from transect.errors import InputError
 from transect.mixers.algebra import Form
-from transect.mixers.diagonal_ssm import diagonal_ssm
+from transect.mixers.diagonal_convolution import diagonal_convolution, kernel
 from transect.mixers.layers.base import Inside, Mixed, Past, SequenceLayer
 from transect.mixers.layers.packing import Packing
 from transect.mixers.layers.short_convolution import ShortConvolution
 from transect.mixers.linear_attention import linear_attention
-
-_TILE = 32  # tokens of the long convolution that are computed together
 
 
 @final
@@ -72,43 +69,12 @@ class LongConvolution(nn.Module):
             bounds: where sequences packed into a batch of 1 begin, and T.
             form: "auto" and "chunk" go by tiles; the others are those of `diagonal_ssm`, of which "naive" is the sum over all tokens so far.
         """
-        if bounds is not None:
-            parts = [
-                self(x[:, start:end], state=None if state is None else state[row : row + 1], form=form)
-                for row, (start, end) in enumerate(pairwise(bounds))
-            ]
-            return torch.cat([y for y, _ in parts], 1), torch.cat([last for _, last in parts])
         log_a, taps = self._modes()
         wide = x.to(taps.real.dtype)
-        held = None if state is None else torch.view_as_complex(state)
-        found, whole = [], wide.shape[1] // _TILE * _TILE if form in {"auto", "chunk"} else 0
-        if whole:
-            y, held = self._tiles(wide[:, :whole], log_a, taps, held)
-            found.append(y)
-        rest = wide[:, whole:]
-        written = rest.to(log_a.dtype)[..., None].expand(*rest.shape, log_a.shape[1]).flatten(2)
-        h, last = diagonal_ssm(written, log_a.flatten(), initial_state=held, form=form)
-        found.append((h.unflatten(2, log_a.shape) * taps).real.sum(-1) + self.D.to(wide.dtype) * rest)
-        return torch.cat(found, 1).to(x.dtype), torch.view_as_real(last)
-
-    def _tiles(
-        self, x: torch.Tensor, log_a: torch.Tensor, taps: torch.Tensor, state: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same for whole tiles of tokens: within each a matrix of taps, between them the state, which is never kept for every token."""
-        batch, tokens, channels = x.shape
-        tiles = x.unflatten(1, (-1, _TILE)).permute(3, 2, 0, 1).flatten(2)  # [D, tile, B * tiles]
-        places = torch.arange(_TILE, device=x.device)
-        gaps = places[:, None] - places
-        within = torch.where((gaps >= 0)[..., None], self.kernel(_TILE)[gaps.clamp_min(0)], 0).permute(2, 0, 1)  # [D, tile, tile]
-        powers = (places[:, None, None] * log_a).exp()  # [tile, D, S]
-        written = powers.flip(0).permute(1, 2, 0) @ tiles.to(powers.dtype)  # what each tile adds to the state after it, [D, S, B * tiles]
-        written = written.unflatten(2, (batch, -1)).permute(2, 3, 0, 1).flatten(2)
-        after, last = diagonal_ssm(written, _TILE * log_a.flatten(), initial_state=state, form="recurrent")
-        before = torch.cat([(torch.zeros_like(last) if state is None else state)[:, None], after[:, :-1]], 1)
-        before = before.unflatten(2, log_a.shape).permute(2, 3, 0, 1).flatten(2)
-        read = (powers * log_a.exp() * taps).transpose(0, 1)  # [D, tile, S]
-        y = within @ tiles + read.real @ before.real - read.imag @ before.imag
-        return y.unflatten(2, (batch, -1)).permute(2, 3, 1, 0).reshape(batch, tokens, channels), last
+        y, last = diagonal_convolution(
+            wide, log_a, taps, initial_state=None if state is None else torch.view_as_complex(state), bounds=bounds, form=form
+        )
+        return (y + self.D.to(wide.dtype) * wide).to(x.dtype), torch.view_as_real(last)
 
     def kernel(self, tokens: int) -> torch.Tensor:
         """Its first taps ``[tokens, D]``; the first belongs to the token itself.
@@ -117,9 +83,7 @@ class LongConvolution(nn.Module):
             >>> LongConvolution(channels=2).kernel(5).shape
             torch.Size([5, 2])
         """
-        log_a, taps = self._modes()
-        powers = (torch.arange(tokens, device=log_a.device)[:, None, None] * log_a).exp()
-        found = (powers * taps).real.sum(-1)
+        found = kernel(*self._modes(), tokens)
         return torch.cat([found[:1] + self.D.to(found.dtype), found[1:]])
 
     def _modes(self) -> tuple[torch.Tensor, torch.Tensor]:

@@ -5,7 +5,8 @@ arXiv 2303.06349.
 
     h_t = a h_{t-1} + b u_t,   y_t = Re(c h_t) + d u_t,   output = W_1 gelu(y) * sigmoid(W_2 gelu(y))
 
-S4D has states for each channel, S5 and LRU one set for all. a and b follow from continuous time, ``a = exp(lambda dt)``, but in LRU.
+S4D has states for each channel, which is a convolution of each by itself (`transect.mixers.diagonal_convolution`); S5 and LRU have one set for all. a and b
+follow from continuous time, ``a = exp(lambda dt)``, but in LRU.
 """
 
 import math
@@ -18,6 +19,7 @@ from torch.nn import functional
 
 from transect.errors import InputError
 from transect.mixers.algebra import Form
+from transect.mixers.diagonal_convolution import diagonal_convolution
 from transect.mixers.diagonal_ssm import diagonal_ssm
 from transect.mixers.hippo import Diagonal, diagonal_init, log_steps
 from transect.mixers.layers.base import Inside, Mixed, Past, SequenceLayer
@@ -46,24 +48,21 @@ class StateSpace(SequenceLayer, ABC):
 
     @abstractmethod
     def transitions(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logarithms of the transitions ``[S]`` and what multiplies inputs, both complex."""
+        """Logarithms of the transitions and what multiplies inputs, both complex."""
 
     @abstractmethod
-    def write(self, u: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """What is added to the states ``[B, T, S]``, from inputs ``[B, T, hidden_size]``."""
-
-    @abstractmethod
-    def read(self, h: torch.Tensor) -> torch.Tensor:
-        """What the states say ``[B, T, hidden_size]``."""
+    def respond(
+        self, u: torch.Tensor, *, state: torch.Tensor | None, bounds: tuple[int, ...] | None, form: Form
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the states say ``[B, T, hidden_size]``, from inputs of that shape and the state before them, and the states ``[N, S]`` after them."""
 
     def mix(self, x: torch.Tensor, *, past: Past, packing: Packing, form: Form) -> Mixed:
-        """Write, turn and fade, read, and gate."""
+        """Respond, skip, and gate."""
         u = _wide(x)
-        log_a, b = self.transitions()
         held = past.parts.get("state")
         start = None if held is None else torch.view_as_complex(held)
-        h, state = diagonal_ssm(self.write(u, b), log_a, initial_state=start, bounds=packing.bounds, form=form)
-        o = (self.read(h) + _wide(self.D) * u).to(x.dtype)
+        said, state = self.respond(u, state=start, bounds=packing.bounds, form=form)
+        o = (said + _wide(self.D) * u).to(x.dtype)
         one, two = self.out_proj(functional.gelu(o)).chunk(2, -1)
         inside = Inside(
             inputs={"v": x[:, :, None]}, o=o[:, :, None], initial_state=None, final_state=None, cu_seqlens=packing.bounds, op=None
@@ -84,6 +83,21 @@ def _complex(x: torch.Tensor) -> torch.Tensor:
 def _rates(log_real: torch.Tensor, imaginary: torch.Tensor) -> torch.Tensor:
     """What states turn and fade by in continuous time."""
     return torch.complex(-_wide(log_real).exp(), _wide(imaginary))
+
+
+def _dense(
+    u: torch.Tensor,
+    log_a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    *,
+    state: torch.Tensor | None,
+    bounds: tuple[int, ...] | None,
+    form: Form,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """``Re(C h)`` of one set of states for all channels, ``h_t = a h_{t-1} + B u_t``, and the last states."""
+    h, last = diagonal_ssm(u.to(b.dtype) @ b.mT, log_a, initial_state=state, bounds=bounds, form=form)
+    return (h @ c.mT).real, last
 
 
 @final
@@ -129,17 +143,16 @@ class S4D(StateSpace):
         rates = _rates(self.log_real, self.imaginary)
         step = _wide(self.log_dt).exp()[:, None]
         if self.discretization == "zoh":
-            return (rates * step).flatten(), torch.expm1((rates * step).to(rates.dtype)) / rates
+            return rates * step, torch.expm1((rates * step).to(rates.dtype)) / rates
         below = 1 - rates * step / 2
-        return ((1 + rates * step / 2) / below).log().flatten(), step / below
+        return ((1 + rates * step / 2) / below).log(), step / below
 
-    def write(self, u: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """Each channel to its own states."""
-        return (u[..., None] * b).flatten(2)
-
-    def read(self, h: torch.Tensor) -> torch.Tensor:
-        """Each channel from its own states, twice the real part for the conjugates."""
-        return 2 * (h.unflatten(2, (self.hidden_size, self.state_size)) * _complex(self.C)).sum(-1).real
+    def respond(
+        self, u: torch.Tensor, *, state: torch.Tensor | None, bounds: tuple[int, ...] | None, form: Form
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Each channel by its own states, whose inputs are weighted when they are read; twice the real part for the conjugates."""
+        log_a, b = self.transitions()
+        return diagonal_convolution(u, log_a, 2 * b * _complex(self.C), initial_state=state, bounds=bounds, form=form)
 
 
 @final
@@ -174,13 +187,12 @@ class S5(StateSpace):
         log_a = rates * _wide(self.log_dt).exp()
         return log_a, (torch.expm1(log_a) / rates)[:, None] * _complex(self.B)
 
-    def write(self, u: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """All channels to all states."""
-        return u.to(b.dtype) @ b.mT
-
-    def read(self, h: torch.Tensor) -> torch.Tensor:
-        """All channels from all states, twice the real part for the conjugates."""
-        return 2 * (h @ _complex(self.C).mT).real
+    def respond(
+        self, u: torch.Tensor, *, state: torch.Tensor | None, bounds: tuple[int, ...] | None, form: Form
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """All channels to all states and back, twice the real part for the conjugates."""
+        log_a, b = self.transitions()
+        return _dense(u, log_a, b, 2 * _complex(self.C), state=state, bounds=bounds, form=form)
 
 
 @final
@@ -228,10 +240,9 @@ class LRU(StateSpace):
         gamma = (-torch.expm1(2 * log_a.real)).sqrt()
         return log_a, gamma[:, None] * _complex(self.B)
 
-    def write(self, u: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """All channels to all states."""
-        return u.to(b.dtype) @ b.mT
-
-    def read(self, h: torch.Tensor) -> torch.Tensor:
-        """All channels from all states."""
-        return (h @ _complex(self.C).mT).real
+    def respond(
+        self, u: torch.Tensor, *, state: torch.Tensor | None, bounds: tuple[int, ...] | None, form: Form
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """All channels to all states and back."""
+        log_a, b = self.transitions()
+        return _dense(u, log_a, b, _complex(self.C), state=state, bounds=bounds, form=form)
