@@ -125,3 +125,18 @@ def test_refuses_layers_that_it_would_break():
     with pytest.raises(InputError, match="normalize=False"):
         mixers.CurvatureQuery(hidden_size=8, num_heads=2, base=mixers.LinearAttention)
     mixers.CurvatureQuery(hidden_size=8, num_heads=2, base=partial(mixers.LinearAttention, normalize=False))
+
+
+@pytest.mark.parametrize("form", ["chunk", "recurrent", "parallel", "naive"])
+def test_a_trace_that_overflows_is_not_passed_over(form):
+    """In 32 bits |k|^2 is inf, and in a chunk the trace of the tokens before is 0 * inf; divided by 1 or inf they would look like an answer."""
+    q, k = torch.randn(2, 1, 7, 2, 3)
+    eta, plain = torch.tensor([0.3, 0.9]), k.clone()
+    k[:, 5] = 1e30
+    found, _ = mixers.curvature_query(q, k, None, eta, form=form, chunk_size=8)
+    wanted, _ = mixers.curvature_query(q, plain, None, eta, form="naive")
+    if form in {"recurrent", "naive"}:
+        assert _off(found[:, :5], wanted[:, :5]) < 1e-5
+    else:
+        assert found[:, :5].isnan().all()
+    assert found[:, 5:].isnan().all()

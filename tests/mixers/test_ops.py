@@ -76,6 +76,17 @@ def _leaks_nan(op, q, k, v, g, beta, **settings):
     return (out, state) if settings.get("form") == "naive" else (out + 0 * v.detach().sum(), state)
 
 
+def _spoils_earlier_chunks(op, q, k, v, g, beta, **settings):
+    out, state = op(q, k, v, g, beta, **settings)
+    later = v.detach().sum(1, keepdim=True) if settings.get("cu_seqlens") is None and settings.get("form") == "chunk" else 0
+    return out + 0 * later, state
+
+
+def _spoils_other_heads(op, q, k, v, g, beta, **settings):
+    out, state = op(q, k, v, g, beta, **settings)
+    return out + 0 * v.detach().sum(2, keepdim=True), state
+
+
 def _changes_its_input(op, q, k, v, g, beta, **settings):
     found = op(q, k, v, g, beta, **settings)
     v.data.mul_(1.5)
@@ -131,6 +142,8 @@ def _neumann_series(op, q, k, v, g, beta, *, initial_state=None, form="auto", **
         (_computes_in_32_bits, "twin"),
         (_computes_in_16_bits, "precision"),
         (_leaks_nan, "packed, chunk: NaN"),
+        (_spoils_earlier_chunks, "causal, chunk: nan in v changes outputs before its chunk"),
+        (_spoils_other_heads, "causal, chunk: nan in v changes outputs of another head"),
         (_changes_its_input, "purity"),
         (_another_path_for_gradients, "purity"),
         (_clamps_gates, "closed gates"),

@@ -12,6 +12,11 @@ each other. Without beta there is no A, and E = V. The paper of the delta rule's
 
 The backward pass is written by hand: it keeps, per chunk, the inverse, E, (I + A)^{-1} (pre K) and the state at the start, and computes the rest
 again. Chunks are worked on in groups that fit a processor's cache, so the time and the memory beyond inputs and outputs do not grow with T.
+
+Numbers that are not finite, or whose products overflow, reach back to the start of their chunk: P is 0 above the diagonal, and 0 times inf is
+NaN. No earlier chunk, no other head and no other sequence sees them. In the parallel form the whole sequence is one chunk; in "recurrent" and
+"naive" they reach forwards only. To find such a chunk and compute it again token by token would be possible on a CPU only: neither a compiled
+graph nor a GPU's kernel can, and the same call would answer differently there.
 """
 
 from dataclasses import dataclass

@@ -87,7 +87,8 @@ def curvature_query(
     traces = recurrence(one, one, weight, g=decay, scale=1.0, initial_state=mass, cu_seqlens=cu_seqlens)
     n, mass = evaluate(traces, form=chosen, chunk_size=chunk_size, output_final_state=True, dtype=dtype)
     n = n.reshape(moments.q.shape)
-    divided = moments.q / torch.where(n > 0, n, 1)
+    # A sum that overflowed is no answer, and q / inf looks like one.
+    divided = moments.q / n.masked_fill(n == 0, 1).masked_fill(n.isinf(), torch.nan)
     moments = recurrence(
         divided,
         moments.k,

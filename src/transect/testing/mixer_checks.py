@@ -42,6 +42,7 @@ _PER_TOKEN = (
     "mixing",
     "log_weights",
 )
+_GATES = frozenset({"g", "w", "dt", "beta", "mu", "gamma"})  # of a range that is checked
 _PLACES = ("positions", "memories")  # integers, one or more for each token
 
 
@@ -50,7 +51,8 @@ def check_mixer(op: Mixer) -> None:
 
     1. Twin: in every form, with every chunk size, outputs, states and gradients are those of ``form="naive"``, to 1e-5 in float32 (of the
        largest, against the definition in float64) and 1e-12 in float64; also with closed gates (g = -1e4, g = -inf) and one token.
-    2. Causal: what comes later changes no bit of earlier outputs, nor of their gradients.
+    2. Causal: what comes later changes no bit of earlier outputs, nor of their gradients. What is later and not finite, or overflows in a
+       product, changes none before its chunk (in "parallel", its sequence; in "recurrent", itself), of other heads or of other sequences.
     3. Split: cut anywhere, with the state passed on, it gives the same; also with an empty part.
     4. Packed: sequences packed with `cu_seqlens` (an empty one among them) give what each gives alone; NaN in one stays in it.
     5. Precision: 16-bit inputs are computed in 32 bits, float64 in float64; `gradcheck` passes.
@@ -75,6 +77,7 @@ def check_mixer(op: Mixer) -> None:
         check.split(form)
         check.packed(form)
         check.contained(form)
+        check.reach(form)
     check.precision()
     check.gradients()
 
@@ -224,6 +227,23 @@ class _Check:
                     same = torch.equal(found[part][:, start * each : end * each], clean[part][:, start * each : end * each])
                     must(same, f"packed, {form}: NaN in {name} of one sequence changes {part} of another")
             must(found["o"][:, 8:13].isnan().any(), f"packed, {form}: NaN in {name} is not seen in its own sequence")
+
+    def reach(self, form: str) -> None:
+        given = mixer_inputs(self.op, tokens=13)
+        size = 1 if "memories" in given else 4  # a memory's chunk holds tokens from further back
+        first = {"chunk": 9 // size * size, "auto": 9 // size * size, "parallel": 0, "recurrent": 9}[form]
+        clean, _ = self.run(given, form=form, chunk_size=size)
+        for name in sorted(given.keys() & set(_PER_TOKEN)):
+            place = 9 * (given.get("num_householder", 1) if name in {"k", "v", "beta"} else 1)
+            by_head = given[name].ndim > 2 and given[name].shape[2] == clean.shape[2] and name != "shares"
+            for value in (torch.nan,) if name in _GATES else (torch.nan, torch.inf, 1e200):
+                spoilt = {**given, name: given[name].clone()}
+                spoilt[name][0, place, 0 if by_head else slice(None)] = value
+                out, _ = self.run(spoilt, form=form, chunk_size=size)
+                where = f"causal, {form}: {value} in {name} changes outputs"
+                must(torch.equal(out[1], clean[1]), f"{where} of another sequence")
+                must(torch.equal(out[0, :first], clean[0, :first]), f"{where} before its chunk")
+                must(not by_head or torch.equal(out[0, :, 1:], clean[0, :, 1:]), f"{where} of another head")
 
     def precision(self) -> None:
         given = mixer_inputs(self.op, tokens=13)
