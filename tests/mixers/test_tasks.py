@@ -59,6 +59,37 @@ def test_the_needle_is_in_the_haystack():
         assert ids.count(0) == 1
 
 
+@pytest.mark.parametrize(("length", "places"), [(20, [0, 4, 8, 11, 15]), (512, [0, 127, 254, 380, 507])])
+def test_a_needle_lies_as_deep_as_asked_in_the_same_haystack(length, places):
+    task = tasks.Needle()
+    assert task.across.points == (0, 0.25, 0.5, 0.75, 1)
+    batches = [task.batch_at(torch.Generator().manual_seed(5), 8, test=length, at=at) for at in task.across.points]
+    again = [task.batch_at(torch.Generator().manual_seed(5), 8, test=length, at=at) for at in task.across.points]
+    for batch, same, place in zip(batches, again, places, strict=True):
+        assert torch.equal(batch.ids, same.ids)
+        assert torch.equal(batch.targets, batches[0].targets)
+        assert batch.ids.shape == (8, length)
+        assert ((batch.ids == 0).nonzero()[:, 1] == place).all()
+        assert torch.equal(batch.ids[:, place + 1], batch.ids[:, -1])
+        assert torch.equal(batch.ids[:, place + 2], batch.targets[:, -1])
+    # Random places reach from the first depth to the last, and no further.
+    drawn = (task.batch(torch.Generator().manual_seed(0), 4000, test=length).ids == 0).nonzero()[:, 1]
+    assert drawn.min() == places[0]
+    assert drawn.max() <= places[-1]
+
+
+@pytest.mark.parametrize("at", [-0.1, 1.5, float("nan")])
+def test_refuses_depths(at):
+    with pytest.raises(InputError, match=f"got {at}"):
+        tasks.Needle().batch_at(torch.Generator(), 1, test=64, at=at)
+
+
+def test_a_task_without_a_second_axis_says_so():
+    assert [task.alias for task in TASKS if task.across is not None] == ["needle"]
+    with pytest.raises(InputError, match="second axis, got parity"):
+        tasks.Parity().batch_at(torch.Generator(), 1, test=32, at=0.5)
+
+
 @pytest.mark.parametrize("task", [tasks.S3(), tasks.A5(), tasks.S5()], ids=lambda task: task.alias)
 def test_the_tables_are_groups_whose_order_matters(task):
     table = task.table()

@@ -12,6 +12,7 @@ from transect.errors import InputError, StoreError
 from transect.mixers import tasks
 from transect.mixers.layers import SequenceLayer
 from transect.mixers.models.kinds import layer_kinds
+from transect.report.mixers_across_image import mixers_across_image
 from transect.study.compare_mixers import CompareSettings, compare_mixers, layer_spec, make_task, write_comparison
 
 QUICK = CompareSettings(hidden_size=16, depth=1, steps=6, batch_size=4, every=2, test_size=16)
@@ -102,12 +103,21 @@ class Bursting(SequenceLayer):
         return dataclasses.replace(mixed, y=mixed.y * (float("inf") if bad else 1.0))
 
 
-@pytest.fixture
-def bursting(monkeypatch):
-    kinds = {**layer_kinds(), "bursting": Bursting}
+def known(monkeypatch, name, kind):
+    kinds = {**layer_kinds(), name: kind}
     monkeypatch.setattr("transect.study.compare_mixers.settings.layer_kinds", lambda: kinds)
     for place in ("stack", "config"):
         monkeypatch.setattr(f"transect.mixers.models.{place}.layer_kinds", lambda: kinds)
+
+
+@pytest.fixture
+def bursting(monkeypatch):
+    known(monkeypatch, "bursting", Bursting)
+
+
+@pytest.fixture
+def latest(monkeypatch):
+    known(monkeypatch, "latest", Latest)
 
 
 def test_a_training_that_diverges_is_said_and_not_scored(bursting, tmp_path):
@@ -164,12 +174,85 @@ def test_state_and_parameters_are_counted():
 def test_what_is_written(tmp_path):
     found = compare_mixers(tasks.Needle(length=32), ["gdn", "retnet"], settings=QUICK, shown=False)
     paths = write_comparison(found, tmp_path)
-    assert [path.name for path in paths] == ["table.csv", "compare.png", "compare.json"]
+    assert [path.name for path in paths] == ["table.csv", "compare.png", "depths.png", "compare.json"]
     assert paths[0].read_text().count("\n") == 4
     assert paths[1].read_bytes().startswith(b"\x89PNG")
-    held = json.loads(paths[2].read_text())
+    assert paths[2].read_bytes().startswith(b"\x89PNG")
+    held = json.loads(paths[-1].read_text())
     assert [layer["name"] for layer in held["layers"]] == ["gdn", "retnet"]
     assert held["settings"]["settings"]["steps"] == 6
+    assert held["across"]["name"] == "depth"
+    assert {test: len(shares) for test, shares in held["layers"][0]["across"].items()} == dict.fromkeys(
+        ["32", "64", "128", "256", "512"], 5
+    )
+
+
+class Latest(SequenceLayer):
+    """Knows the last eight tokens alone, in their order, and nothing else."""
+
+    def __init__(self, *, hidden_size: int, layer_idx: int) -> None:
+        super().__init__(hidden_size=hidden_size, layer_idx=layer_idx)
+        self.inner = mixers.GLA(hidden_size=hidden_size, num_heads=1, layer_idx=layer_idx)
+        self.taps = torch.nn.ModuleList([torch.nn.Linear(hidden_size, hidden_size, bias=False) for _ in range(8)])
+
+    def mix(self, x, *, past, packing, form):
+        mixed = self.inner.mix(x, past=past, packing=packing, form=form)
+        late = [tap(torch.nn.functional.pad(x, (0, 0, lag, 0))[:, : x.shape[1]]) for lag, tap in enumerate(self.taps)]
+        return dataclasses.replace(mixed, y=torch.stack(late).sum(0))
+
+
+def test_a_layer_of_short_memory_finds_deep_needles_alone(latest, tmp_path):
+    settings = CompareSettings(hidden_size=32, depth=1, steps=120, batch_size=32, learning_rates=(1e-2,), every=120, test_size=96, seeds=2)
+    task = tasks.Needle(vocab=13, length=20)
+    found = compare_mixers(task, ["latest"], settings=settings, out=tmp_path / "run", shown=False)
+    layer = found.layers[0]
+    for test in task.tests:
+        shares = layer.accuracies_across(test)
+        assert shares is not None
+        assert shares[-1] > 0.95  # just before the question
+        assert max(shares[:3]) < 0.25 + 5 * (0.25 * 0.75 / 192) ** 0.5  # chance is 1/4, and none of them is within eight tokens
+    assert layer.accuracies_across(20) == tuple(sum(pair) / 2 for pair in zip(*(run.across[20] for run in layer.runs), strict=True))
+    again = compare_mixers(task, ["latest"], settings=settings, out=tmp_path / "run", resume=True, shown=False)
+    assert again.layers == found.layers
+
+
+def test_shares_by_depth_are_those_of_the_seeds_that_did_not_diverge(tmp_path):
+    found = compare_mixers(tasks.Needle(length=32), ["gla", "gdn"], settings=dataclasses.replace(QUICK, seeds=2), shown=False)
+    lost = dataclasses.replace(found.layers[0].runs[0], diverged=3, accuracy={}, loss={}, across={})
+    one = dataclasses.replace(found.layers[0], runs=(lost, found.layers[0].runs[1]))
+    none = dataclasses.replace(found.layers[1], runs=(lost, lost))
+    assert one.accuracies_across(32) == found.layers[0].runs[1].across[32]
+    assert none.accuracies_across(32) is None
+    paths = write_comparison(dataclasses.replace(found, layers=(one, none)), tmp_path)
+    assert json.loads(paths[-1].read_text())["layers"][1]["across"]["32"] is None
+
+
+def test_the_heat_map_says_every_number_and_who_diverged():
+    grid = [(0.03, 1.0), (0.5, 0.25)]
+    figure = mixers_across_image(
+        {"gla": grid, "gdn": [], "a" * 40 + "$": grid},
+        task="needle",
+        harder="length",
+        tests={32: True, 64: False},
+        across="depth",
+        points=(0.0, 1.0),
+        ends=("start", "question"),
+        chance=0.05,
+        seeds={"gla": (1, 2), "gdn": (0, 2), "a" * 40 + "$": (2, 2)},
+    )
+    panels = figure.axes[:3]
+    assert [text.get_text() for text in panels[0].texts] == ["0.03", "1.00", "0.50", "0.25"]
+    assert panels[0].get_title(loc="left") == "gla (1 of 2 seeds diverged)"
+    assert [text.get_text() for text in panels[1].texts] == ["diverged"]
+    assert panels[2].get_title(loc="left").replace("\n", "") == "a" * 40 + r"\$"
+    assert [label.get_text() for label in panels[0].get_yticklabels()] == ["0 (start)", "1 (question)"]
+
+
+def test_a_task_with_one_axis_has_no_heat_map(tmp_path):
+    found = compare_mixers(tasks.Parity(length=8), ["gla"], settings=QUICK, shown=False)
+    assert found.across is None
+    assert found.layers[0].accuracies_across(8) is None
+    assert [path.name for path in write_comparison(found, tmp_path)] == ["table.csv", "compare.png", "compare.json"]
 
 
 def test_text_comes_from_a_file_or_from_the_built_in_sets(tmp_path):

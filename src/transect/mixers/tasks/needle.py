@@ -1,6 +1,7 @@
 """A needle in a haystack: one pair among tokens that mean nothing, asked at the end, also far beyond the lengths trained on.
 
-The plain synthetic form of RULER's single-needle tasks (Hsieh et al., arXiv 2404.06654).
+The plain synthetic form of RULER's single-needle tasks (Hsieh et al., arXiv 2404.06654). Tests are of lengths, and of depths: with the needle always
+at one share of the way, since a memory that fades finds the late ones and a mean over random places hides which.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import final
 import torch
 
 from transect.errors import InputError
-from transect.mixers.tasks.base import IGNORE, Batch, Task
+from transect.mixers.tasks.base import IGNORE, Axis, Batch, Task
 
 
 @final
@@ -60,13 +61,32 @@ class Needle(Task):
         """The length, and up to sixteen times of it."""
         return {self.length * times: times == 1 for times in (1, 2, 4, 8, 16)}
 
+    @property
+    def across(self) -> Axis:
+        """How far along the needle lies."""
+        return Axis(name="depth", points=(0.0, 0.25, 0.5, 0.75, 1.0), ends=("start", "question"))
+
     def batch(self, generator: torch.Generator, size: int, *, test: int | None = None) -> Batch:
-        """Sequences of one length."""
+        """Sequences of one length, each needle anywhere."""
         length = int(torch.randint(self.length // 4, self.length + 1, (1,), generator=generator)) if test is None else test
+        return self._hidden(generator, size, length, at=None)
+
+    def batch_at(self, generator: torch.Generator, size: int, *, test: int, at: float) -> Batch:
+        """Sequences of one length, every needle at a share of the way from the first place to the last.
+
+        Raises:
+            InputError: a share that is not within 0 and 1.
+        """
+        if not 0 <= at <= 1:
+            raise InputError(f"expected a depth from 0 (the first tokens) to 1 (just before the question), got {at}.")
+        return self._hidden(generator, size, test, at=at)
+
+    def _hidden(self, generator: torch.Generator, size: int, length: int, *, at: float | None) -> Batch:
         third = (self.vocab - 1) // 3
         keys, values = (torch.randint(1 + at * third, 1 + (at + 1) * third, (size,), generator=generator) for at in (0, 1))
         ids = torch.randint(1 + 2 * third, 1 + 3 * third, (size, length), generator=generator)
-        places = torch.randint(0, length - 4, (size,), generator=generator)
+        last = length - 5
+        places = torch.randint(0, last + 1, (size,), generator=generator) if at is None else torch.full((size,), round(at * last))
         ids.scatter_(1, places[:, None] + torch.arange(3), torch.stack([torch.zeros_like(keys), keys, values], 1))
         ids[:, -1] = keys
         targets = torch.full_like(ids, IGNORE)

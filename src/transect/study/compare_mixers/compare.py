@@ -90,6 +90,7 @@ def compare_mixers(
         chance={test: task.chance(test) for test in task.tests},
         harder=task.harder,
         tests=task.tests,
+        across=task.across,
         layers=tuple(found),
         settings=plan,
     )
@@ -105,4 +106,5 @@ def _read(path: Path) -> Run:
     held = json.loads(path.read_text(encoding="utf-8"))
     for name in ("accuracy", "loss"):
         held[name] = {int(test): value for test, value in held[name].items()}
+    held["across"] = {int(test): tuple(values) for test, values in held.get("across", {}).items()}
     return Run(**{**held, "curve": tuple(tuple(point) for point in held["curve"])})

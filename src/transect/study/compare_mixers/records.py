@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from transect.mixers.tasks import Axis
+
 SOLVED = 0.995
 """The accuracy, twice in a row on validation sequences, from which a task counts as learnt."""
 
@@ -23,6 +25,7 @@ class Run:
         accuracy: by test, the share of right answers; none of a training that diverged, since nothing was trained.
         loss: by test, the mean cross-entropy in nats; None where some answer was not a finite number, which counts as wrong.
         seconds: that training took on this machine.
+        across: by test, the share of right answers at each point of the task's second axis; empty for a task without one.
         diverged: the step whose loss or gradient was no longer a finite number, where the training ended; or None.
     """
 
@@ -34,6 +37,7 @@ class Run:
     accuracy: Mapping[int, float]
     loss: Mapping[int, float | None]
     seconds: float
+    across: Mapping[int, tuple[float, ...]] = dataclasses.field(default_factory=dict)
     diverged: int | None = None
 
 
@@ -87,6 +91,11 @@ class LayerResult:
         every = [run.accuracy[test] for run in self.finished]
         return (min(every), max(every)) if every else None
 
+    def accuracies_across(self, test: int) -> tuple[float, ...] | None:
+        """The mean over seeds at each point of the second axis, or None where every run diverged or the task has no such axis."""
+        every = [run.across[test] for run in self.finished if test in run.across]
+        return tuple(map(statistics.fmean, zip(*every, strict=True))) if every else None
+
     def cell(self, test: int, *, perplexity: bool = False) -> str:
         """What a table says of a test: the mean, the lowest and highest of several seeds, and whatever was not finite."""
         mean, spread = self.accuracy(test), self.spread(test)
@@ -110,6 +119,7 @@ class Comparison:
         chance: by test, the accuracy of somebody who knows everything but the order of things in the sequence.
         harder: what grows from test to test.
         tests: what each test is of, and whether it is within what was trained on.
+        across: what else each test was of, or None.
         layers: in the order asked for.
         settings: how they were trained, plain JSON values.
     """
@@ -118,6 +128,7 @@ class Comparison:
     chance: Mapping[int, float]
     harder: str
     tests: Mapping[int, bool]
+    across: Axis | None
     layers: tuple[LayerResult, ...]
     settings: Mapping[str, Any]
 
@@ -167,4 +178,5 @@ class Comparison:
         held = dataclasses.asdict(self)
         for layer, record in zip(self.layers, held["layers"], strict=True):
             record["status"] = layer.status
+            record["across"] = {test: layer.accuracies_across(test) for test in self.tests if self.across is not None}
         return {**held, "notes": self.notes()}

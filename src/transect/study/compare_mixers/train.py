@@ -48,8 +48,10 @@ def state_numbers(model: StackForCausalLM, task: Task) -> int:
     return cache.memory.numbers()
 
 
-def measure(model: StackForCausalLM, task: Task, *, test: int | None, size: int, seed: int) -> tuple[float, float | None]:
-    """Accuracy and mean loss on new sequences: those of a test, or of validation for None.
+def measure(
+    model: StackForCausalLM, task: Task, *, test: int | None, size: int, seed: int, at: float | None = None
+) -> tuple[float, float | None]:
+    """Accuracy and mean loss on new sequences: those of a test (at a point of the second axis, or anywhere), or of validation for None.
 
     Answers that are not finite numbers are wrong (the largest of NaNs would be the first token), and then there is no mean loss.
     """
@@ -58,11 +60,17 @@ def measure(model: StackForCausalLM, task: Task, *, test: int | None, size: int,
     with torch.no_grad():
         for start in range(0, size, 32):
             some = min(32, size - start)
-            logits, targets = answers(model, task.validation(draw, some) if test is None else task.batch(draw, some, test=test))
+            logits, targets = answers(model, _drawn(task, draw, some, test=test, at=at))
             right += int(((logits.argmax(-1) == targets) & logits.isfinite().all(-1)).sum())
             lost += float(functional.cross_entropy(logits, targets, reduction="sum"))
             count += len(targets)
     return right / count, lost / count if math.isfinite(lost) else None
+
+
+def _drawn(task: Task, draw: torch.Generator, size: int, *, test: int | None, at: float | None) -> Batch:
+    if test is None:
+        return task.validation(draw, size)
+    return task.batch(draw, size, test=test) if at is None else task.batch_at(draw, size, test=test, at=at)
 
 
 def train(
@@ -126,6 +134,12 @@ def train(
     advance(settings.steps - done)
     tests = task.tests if diverged is None else ()
     found = {test: measure(model, task, test=test, size=settings.test_size, seed=11) for test in tests}
+    points = () if task.across is None else task.across.points
+    across = {
+        test: tuple(measure(model, task, test=test, size=settings.test_size, seed=11, at=at)[0] for at in points)
+        for test in tests
+        if points
+    }
     return Run(
         seed=seed,
         learning_rate=learning_rate,
@@ -135,6 +149,7 @@ def train(
         accuracy={test: accuracy for test, (accuracy, _) in found.items()},
         loss={test: loss for test, (_, loss) in found.items()},
         seconds=seconds,
+        across=across,
         diverged=diverged,
     )
 

@@ -5,6 +5,7 @@ import io
 from pathlib import Path
 
 from transect._files import write_json, write_text
+from transect.report.mixers_across_image import write_mixers_across_image
 from transect.report.mixers_image import write_mixers_image
 from transect.study.compare_mixers.compare import RESULT
 from transect.study.compare_mixers.records import Comparison, LayerResult
@@ -12,6 +13,8 @@ from transect.study.compare_mixers.records import Comparison, LayerResult
 
 def write_comparison(comparison: Comparison, folder: str | Path) -> list[Path]:
     """Write ``table.csv``, ``compare.png`` and, last, ``compare.json``; what was written.
+
+    A task whose tests have a second axis has a heat map of it, too: ``depths.png`` for the axis depth.
 
     Raises:
         StoreError: a file cannot be written.
@@ -38,8 +41,28 @@ def write_comparison(comparison: Comparison, folder: str | Path) -> list[Path]:
         diverged=diverged,
         seeds=comparison.settings["settings"]["seeds"],
     )
-    write_json(paths[2], comparison.to_json())
+    across = comparison.across
+    if across is not None:
+        paths.insert(2, folder / f"{across.name}s.png")
+        write_mixers_across_image(
+            {layer.name: _grid(layer, comparison) for layer in comparison.layers},
+            paths[2],
+            task=comparison.task,
+            harder=comparison.harder,
+            tests=comparison.tests,
+            across=across.name,
+            points=across.points,
+            ends=across.ends,
+            chance=max(comparison.chance.values()),
+            seeds={layer.name: (len(layer.finished), len(layer.runs)) for layer in comparison.layers},
+        )
+    write_json(paths[-1], comparison.to_json())
     return paths
+
+
+def _grid(layer: LayerResult, comparison: Comparison) -> list[tuple[float, ...]]:
+    columns = [layer.accuracies_across(test) for test in comparison.tests]
+    return [column for column in columns if column is not None]
 
 
 def _line(layer: LayerResult, comparison: Comparison) -> list[tuple[int, float, float, float]]:
