@@ -70,6 +70,16 @@ def test_every_sweep_brings_the_error_down_by_the_contraction_however_long():
     assert float(fixed_point_residual(g, q, x, mixers.fixed_point_recurrence(g, q, x, iterations=1)[0]).abs().max()) > 1e-2
 
 
+def test_the_residual_goes_on_from_the_state_before():
+    g, q, x = _problem(tokens=9)
+    h = torch.randn_like(x)
+    whole = fixed_point_residual(g, q, x, h)
+    rest = fixed_point_residual(g[:, 4:], q[:, 4:], x[:, 4:], h[:, 4:], before=h[:, 3])
+    assert torch.allclose(rest, whole[:, 4:], rtol=0, atol=1e-13)
+    swept, _ = mixers.fixed_point_recurrence(g, q, x, iterations=1)
+    assert torch.allclose(fixed_point_residual(g, q, x, torch.zeros_like(x))[:, 0], swept[:, 0], rtol=0, atol=1e-13)
+
+
 def test_the_limit_is_the_dense_recurrence_by_inverses():
     g, q, x = _problem(tokens=9)
     eye, a = torch.eye(5, dtype=torch.float64), torch.diag_embed(g.exp())
@@ -138,6 +148,8 @@ def test_refuses():
     ):
         with pytest.raises(InputError, match=says):
             mixers.fixed_point_recurrence(**{**given, **change})
+    with pytest.raises(InputError, match="is singular at some token"):
+        mixers.fixed_point_recurrence(given["g"] - torch.inf, 0 * given["mixing"], given["additions"], iterations=None)
     for settings, says in (
         ({"num_heads": 5}, "divide"),
         ({"iterations": 0}, "iterations"),

@@ -134,8 +134,9 @@ def test_refuses():
     model, state, actions = _model(), torch.zeros(2, 3, dtype=torch.float64), torch.zeros(2, 4, 2, dtype=torch.float64)
     with pytest.raises(InputError, match="at least 1"):
         _model(latent_size=0)
-    with pytest.raises(InputError, match="decay above 0"):
-        _model(decay=0.0)
+    for decay in (0.0, math.inf, math.nan):
+        with pytest.raises(InputError, match="finite decay above 0"):
+            _model(decay=decay)
     with pytest.raises(InputError, match=r"states \[\.\.\., 3\]"):
         model.predict(state[:, :2], actions)
     with pytest.raises(InputError, match=r"actions \[\.\.\., 2\]"):
@@ -148,6 +149,9 @@ def test_refuses():
         model.decode(torch.zeros(4, dtype=torch.complex128))
     with pytest.raises(InputError, match=r"\[B, H \+ 1, D\]"):
         model.loss(torch.zeros(2, 4, 3), actions)
+    for paths, steps in ((2, 0), (0, 4)):
+        with pytest.raises(InputError, match="at least one path and one step"):
+            model.loss(torch.zeros(paths, steps + 1, 3), torch.zeros(paths, steps, 2))
     with pytest.raises(InputError, match="at least 5 steps"):
         KoopmanDynamics.fitted(torch.zeros(1, 4, 3), torch.zeros(1, 3, 2))
     with pytest.raises(InputError, match="too few"):
@@ -156,3 +160,48 @@ def test_refuses():
         for _ in range(6):
             path.append(path[-1] @ chain.mT)
         KoopmanDynamics.fitted(torch.stack(path, 1), torch.randn(8, 6, 1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_fit_refuses_numbers_that_are_not_finite(value):
+    states, actions, _ = _system(rows=4)
+    for name, given in (("states", states), ("actions", actions)):
+        bad = given.clone()
+        bad[2, -1, 0] = value
+        with pytest.raises(InputError, match=f"expected finite {name}, got NaN or infinity in 1 of 4 paths, first in path 2"):
+            KoopmanDynamics.fitted(**{"states": states, "actions": actions, name: bad})
+    with pytest.raises(InputError, match=r"torch\.int64"):
+        KoopmanDynamics.fitted(states.long(), actions)
+
+
+def _led(states, gain, noise):
+    """Paths of a system whose actions are a function of the states, but for noise."""
+    found, actions = [states], []
+    for _ in range(12):
+        actions.append(gain * found[-1][:, :1] + noise * torch.randn(len(states), 1, dtype=states.dtype))
+        found.append(torch.tensor([0.9, -0.5], dtype=states.dtype) * found[-1] + actions[-1])
+    return torch.stack(found, 1), torch.stack(actions, 1)
+
+
+def test_a_fit_refuses_actions_that_follow_from_the_states():
+    start = torch.randn(8, 2, dtype=torch.float64)
+    for dtype in (torch.float32, torch.float64):
+        with pytest.raises(InputError, match="vary the actions"):
+            KoopmanDynamics.fitted(*_led(start.to(dtype), -0.5, 0.0))
+    truth = torch.tensor([0.9, 0.5], dtype=torch.float64)
+    for gain, noise in ((-0.5, 1e-2), (0.0, 0.0)):  # a little noise tells effects apart, and there may be no actions at all
+        found = KoopmanDynamics.fitted(*_led(start, gain, noise)).spectrum()
+        assert torch.allclose(found.moduli, truth, rtol=0, atol=1e-9)
+
+
+def test_a_fit_refuses_a_system_that_grows_but_not_the_noise_of_one_that_does_not():
+    def walk(modulus, tokens):
+        states, actions = [torch.ones(4, 1, dtype=torch.float64)], torch.randn(4, tokens, 1, dtype=torch.float64)
+        for action in actions.unbind(1):
+            states.append(modulus * states[-1] + action)
+        return torch.stack(states, 1), actions
+
+    with pytest.raises(InputError, match=r"modulus 1\.3, more than tenfold in 12 steps"):
+        KoopmanDynamics.fitted(*walk(1.3, 12))
+    found = KoopmanDynamics.fitted(*walk(1.01, 12)).spectrum().moduli
+    assert found.tolist() == pytest.approx([1.0], rel=1e-9)

@@ -63,7 +63,8 @@ def fixed_point_recurrence(
         computation (32 bits or 64), or None.
 
     Raises:
-        InputError: shapes that do not belong together, decays above 0, no sweeps, bounds that do not add up, or a form or chunk size that does not exist.
+        InputError: shapes that do not belong together, decays above 0, no sweeps, no fixed point where it is asked for, bounds that do not add up, or a
+            form or chunk size that does not exist.
 
     Examples:
         >>> g, x = torch.full((1, 3, 1, 2), 0.5).log(), torch.ones(1, 3, 1, 2)
@@ -212,7 +213,12 @@ def _limit(
     rest = -torch.expm1(g)[..., None]
     left = eye - rest * (eye - q)
     right = torch.cat([torch.diag_embed(g.exp()), rest * (q @ x[..., None])], -1)
-    solved = torch.linalg.solve(left, right)
+    try:
+        solved = torch.linalg.solve(left, right)
+    except torch.linalg.LinAlgError as error:
+        raise InputError(
+            "expected a mixing that has a fixed point, got one where I - (I - a) (I - Q) is singular at some token."
+        ) from error
     h, last = matrix_recurrence(
         solved[..., :width],
         solved[..., width],

@@ -76,7 +76,7 @@ class KoopmanDynamics(nn.Module):
         decay: exp(nu) at the start: a step keeps ``exp(-decay)`` of every latent; they differ in their frequencies, from 0 to half a turn.
 
     Raises:
-        InputError: sizes below 1, or a decay that is not positive.
+        InputError: sizes below 1, or a decay that is not positive and finite.
 
     Examples:
         >>> model = KoopmanDynamics(state_size=3, action_size=2, latent_size=4)
@@ -96,9 +96,9 @@ class KoopmanDynamics(nn.Module):
         decay: float = 0.1,
     ) -> None:
         super().__init__()
-        if min(state_size, action_size, latent_size) < 1 or not decay > 0:
+        if min(state_size, action_size, latent_size) < 1 or not 0 < decay < math.inf:
             raise InputError(
-                "expected a state_size, an action_size and a latent_size of at least 1 and a decay above 0, got "
+                "expected a state_size, an action_size and a latent_size of at least 1 and a finite decay above 0, got "
                 f"{state_size}, {action_size}, {latent_size} and {decay}."
             )
         self.state_size, self.action_size, self.latent_size = state_size, action_size, latent_size
@@ -161,7 +161,7 @@ class KoopmanDynamics(nn.Module):
             form: as in `latents`.
 
         Raises:
-            InputError: shapes that do not belong together.
+            InputError: shapes that do not belong together, or no steps.
         """
         _check_paths(states, actions)
         latents, encoded = self.latents(states[:, 0], actions, form=form), self.encode(states)
@@ -196,14 +196,16 @@ class KoopmanDynamics(nn.Module):
     def fitted(cls, states: torch.Tensor, actions: torch.Tensor) -> Self:
         """The dynamics of paths of a linear system, by least squares and one eigendecomposition; as many latents as states are wide.
 
-        Moduli above 1, which noise can give, become 1. In float64 where the states are.
+        There is no constant: states are counted from where the system rests. Moduli above 1, which noise can give, become 1, unless states would grow more
+        than tenfold along a path. In float64 where the states are.
 
         Args:
             states: ``[B, H + 1, D]``.
             actions: ``[B, H, A]``.
 
         Raises:
-            InputError: shapes that do not belong together, too few steps, or a system with too few eigenvectors to be diagonal.
+            InputError: shapes that do not belong together, states that are not floating-point, numbers that are not finite, too few steps, actions that follow
+                from the states, or a system that grows or has too few eigenvectors to be diagonal.
 
         Examples:
             >>> states = torch.tensor([[[1.0], [0.5], [1.25]], [[0.0], [2.0], [1.0]]])
@@ -212,12 +214,24 @@ class KoopmanDynamics(nn.Module):
             tensor([0.5000])
         """
         _check_paths(states, actions)
+        _check_values(states, actions)
         wide = torch.cat([states[:, :-1], actions], -1).flatten(0, 1).double()
         if len(wide) < wide.shape[1]:
             raise InputError(f"expected at least {wide.shape[1]} steps for states and actions that are so wide, got {len(wide)}.")
-        both = torch.linalg.lstsq(wide, states[:, 1:].flatten(0, 1).double(), driver="gelsd").solution.mT
         size = states.shape[-1]
+        if _overlap(wide[:, :size], wide[:, size:]) > 1 - 1e-9:
+            raise InputError(
+                "expected actions that states do not determine, got some combination of actions that is always the same one of states, so that "
+                "nothing tells their effects apart; vary the actions."
+            )
+        both = torch.linalg.lstsq(wide, states[:, 1:].flatten(0, 1).double(), driver="gelsd").solution.mT
         values, vectors = torch.linalg.eig(both[:, :size])
+        largest, steps = float(values.abs().max()), actions.shape[1]
+        if steps * math.log(max(largest, 1)) > math.log(10):
+            raise InputError(
+                f"expected a system that does not grow, got an eigenvalue of modulus {largest:.4g}, more than tenfold in {steps} steps; latents "
+                "here cannot grow."
+            )
         if float(torch.linalg.cond(vectors)) > 1e6:
             raise InputError("expected a system whose eigenvectors span its states, got one that has too few of them.")
         inverse = torch.linalg.inv(vectors)
@@ -255,3 +269,26 @@ class KoopmanDynamics(nn.Module):
 def _check_paths(states: torch.Tensor, actions: torch.Tensor) -> None:
     if states.ndim != 3 or actions.ndim != 3 or states.shape[:2] != (len(actions), actions.shape[1] + 1):
         raise InputError(f"expected states [B, H + 1, D] and actions [B, H, A], got {list(states.shape)} and {list(actions.shape)}.")
+    if 0 in actions.shape[:2]:
+        raise InputError(f"expected at least one path and one step, got states {list(states.shape)} and actions {list(actions.shape)}.")
+
+
+def _check_values(states: torch.Tensor, actions: torch.Tensor) -> None:
+    if not states.is_floating_point():
+        raise InputError(f"expected states of floating-point numbers, got {states.dtype}.")
+    for name, given in (("states", states), ("actions", actions)):
+        bad = (~given.isfinite()).flatten(1).any(1).nonzero().flatten()
+        if len(bad):
+            raise InputError(
+                f"expected finite {name}, got NaN or infinity in {len(bad)} of {len(given)} paths, first in path {int(bad[0])}."
+            )
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The cosine of the smallest angle between what the columns of two matrices span; 1 where some combination is in both."""
+    bases = []
+    for columns in (one, other):
+        left, sizes, _ = torch.linalg.svd(columns, full_matrices=False)
+        bases.append(left[:, sizes > sizes.amax() * max(columns.shape) * torch.finfo(sizes.dtype).eps])
+    cosines = torch.linalg.svdvals(bases[0].mT @ bases[1])
+    return float(cosines.amax()) if len(cosines) else 0.0

@@ -3,7 +3,7 @@
 Paper: Fixed-Point RNNs: Interpolating from Diagonal to Dense, Movahedi, Sarnthein, Muca Cirone and Orvieto, arXiv 2503.10799.
 
     h^l_t = a_t h^l_{t-1} + (1 - a_t) (h^{l-1}_t + Q_t (b_t x_t - h^{l-1}_t))       a_t = sigmoid(W_a u_t), b_t = silu(W_b u_t), by channel
-    Q_t = (I - s_1 k_1 k_1^T) ... (I - s_r k_r k_r^T)  or  I - s_1 k_1 k_1^T - ... - s_r k_r k_r^T          k of norm 1, s in (0, 2)
+    Q_t = (I - s_r k_r k_r^T) ... (I - s_1 k_1 k_1^T)  or  I - s_1 k_1 k_1^T - ... - s_r k_r k_r^T          k of norm 1, s in (0, 2)
     y_t = W_o (norm(silu(c_t) h^L_t) )
 
 k and s are made from the token and, with `looks_back`, from the state one token before, as the sweep before left it. Without that the layer is linear in
