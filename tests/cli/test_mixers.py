@@ -1,5 +1,7 @@
 """`transect mixers compare` as a user runs it."""
 
+import json
+
 from typer.testing import CliRunner
 
 from transect.cli import app
@@ -33,8 +35,20 @@ def test_a_table_and_files(tmp_path):
     assert CliRunner().invoke(app, [*RUN, *QUICK, "--out", str(out), "--overwrite"]).exit_code == 0
 
 
+def test_the_power_of_gaps_reaches_the_task(tmp_path):
+    result = CliRunner().invoke(app, [*RUN, *QUICK, "--power", "0.01", "--out", str(tmp_path / "run")], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert json.loads((tmp_path / "run" / "compare.json").read_text())["settings"]["of"]["power"] == 0.01
+
+
 def test_mistakes_are_said():
-    for more, says in ((["--lr", "fast"], "--lr takes numbers"), (["--resume"], "--out"), (["--heads", "3"], "divide hidden_size")):
+    for more, says in (
+        (["--lr", "fast"], "--lr takes numbers"),
+        (["--resume"], "--out"),
+        (["--heads", "3"], "divide hidden_size"),
+        (["--power", "0"], "a power above 0 and at most 1"),
+        (["--task", "capacity", "--power", "0.1"], "the task capacity has no"),
+    ):
         assert says in str(CliRunner().invoke(app, [*RUN, *QUICK, *more]).exception)
 
 

@@ -50,6 +50,47 @@ def test_the_value_asked_is_the_one_beside_the_key(task):
             assert all(targets[place] == held[ids[place]] for place in places)
 
 
+def test_without_a_power_the_draws_are_those_of_uniform_gaps():
+    task, draw = tasks.Recall(vocab=20, pairs=3, length=16), torch.Generator().manual_seed(9)
+    keys = torch.rand(5, 9, generator=draw).argsort(1)[:, :3] + 1
+    values = torch.randint(10, 20, (5, 3), generator=draw)
+    ids = torch.randint(1, 20, (5, 16), generator=draw)
+    ids[:, 0:6:2], ids[:, 1:6:2] = keys, values
+    ids.scatter_(1, 6 + torch.rand(5, 10, generator=draw).argsort(1)[:, :3], keys)
+    after = torch.Generator().manual_seed(9)
+    assert torch.equal(task.batch(after, 5).ids, ids)
+    assert torch.equal(after.get_state(), draw.get_state())
+
+
+@pytest.mark.parametrize("power", [0.01, 0.5, 1.0])
+def test_gaps_follow_the_power_law(power):
+    n, size = 6, 40_000
+    batch = tasks.Recall(vocab=8, pairs=2, length=4 + n, power=power).batch(torch.Generator().manual_seed(0), size)
+    keys, asked = batch.ids[:, 0:4:2], batch.targets != IGNORE
+    places = asked.nonzero()[:, 1].reshape(size, 2) - 4
+    of_first = batch.ids[:, 4:].gather(1, places) == keys[:, :1]
+    first = places[of_first]
+    second = places[~of_first]
+    assert len(first) == len(second) == size
+    weight = power * torch.arange(1, n + 1, dtype=torch.float64) ** (power - 1)
+    share = weight / weight.sum()
+    # The first pair draws by weight; the second, whatever the first took, by weight from the rest.
+    both = share[:, None] * share[None] / (1 - share[:, None])
+    both.fill_diagonal_(0)
+    seen = torch.bincount(first * n + second, minlength=n * n).reshape(n, n) / size
+    torch.testing.assert_close(seen.sum(1), share.float(), rtol=0, atol=5 * (0.25 / size) ** 0.5)
+    torch.testing.assert_close(seen, both.float(), rtol=0, atol=5 * (0.25 / size) ** 0.5)
+
+
+def test_tests_of_recall_have_the_power_too():
+    def mean_place(task, test):
+        batch = task.batch(torch.Generator().manual_seed(0), 200, test=test)
+        return float((batch.targets != IGNORE).nonzero()[:, 1].double().mean())
+
+    for test in tasks.Recall().tests:
+        assert mean_place(tasks.Recall(power=0.01), test) < 0.8 * mean_place(tasks.Recall(), test)
+
+
 def test_the_needle_is_in_the_haystack():
     batch = tasks.Needle().batch(torch.Generator().manual_seed(0), 20, test=256)
     for ids, targets in zip(batch.ids.tolist(), batch.targets.tolist(), strict=True):
@@ -120,6 +161,9 @@ def test_validation_text_is_neither_training_nor_test_text():
     [
         (tasks.Recall, {"pairs": 64}, "64 pairs"),
         (tasks.Recall, {"length": 20}, "length 20"),
+        (tasks.Recall, {"power": 0.0}, "above 0 and at most 1, or none for uniform gaps, got 0.0"),
+        (tasks.Recall, {"power": 1.5}, "got 1.5"),
+        (tasks.Recall, {"power": float("nan")}, "got nan"),
         (tasks.Capacity, {"pairs": 200}, "200 of vocab 256"),
         (tasks.Needle, {"length": 8}, "at least 20"),
         (tasks.Parity, {"length": 3}, "at least 4, got 3"),

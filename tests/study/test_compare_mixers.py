@@ -270,6 +270,9 @@ def test_text_comes_from_a_file_or_from_the_built_in_sets(tmp_path):
     [
         (lambda: make_task("recal"), "recall"),
         (lambda: make_task("parity", {"pairs": 3}), "the task parity has no pairs"),
+        (lambda: make_task("parity", {"power": 0.1}), "the task parity has no power"),
+        (lambda: make_task("recall", {"length": 64.5}), "a whole number as length of the task recall, got 64.5"),
+        (lambda: make_task("recall", {"power": 2}), "at most 1"),
         (lambda: make_task("recall", text="x"), "for the task perplexity"),
         (lambda: make_task("perplexity", text="/nowhere/x"), "cannot be read"),
         (lambda: layer_spec("gdm"), "gdn"),

@@ -26,6 +26,12 @@ def compare(
     length: Annotated[int | None, typer.Option(help="Tokens of a training sequence.")] = None,
     pairs: Annotated[int | None, typer.Option(help="Pairs in a training sequence, for recall and capacity.")] = None,
     vocab: Annotated[int | None, typer.Option(help="Tokens there are, for recall, capacity and needle.")] = None,
+    power: Annotated[
+        float | None,
+        typer.Option(
+            help="For recall: gaps before queries are drawn from this power law, above 0 to 1; Zoology has 0.01. Default: uniformly."
+        ),
+    ] = None,
     hidden_size: Annotated[int, typer.Option(help="The width of the residual stream.")] = 64,
     heads: Annotated[int, typer.Option(help="Heads of each layer.")] = 2,
     depth: Annotated[int, typer.Option(help="Blocks.")] = 2,
@@ -52,7 +58,8 @@ def compare(
         rates = tuple(float(rate) for rate in listed(lr))
     except ValueError:
         raise InputError(f"--lr takes numbers, got {lr!r}; for example --lr 0.001,0.003.") from None
-    sizes = {name: value for name, value in (("length", length), ("pairs", pairs), ("vocab", vocab)) if value is not None}
+    given = {"length": length, "pairs": pairs, "vocab": vocab, "power": power}
+    sizes = {name: value for name, value in given.items() if value is not None}
     settings = CompareSettings(
         hidden_size=hidden_size,
         num_heads=heads,

@@ -85,12 +85,12 @@ def layer_spec(text: str) -> dict[str, Any]:
     return spec
 
 
-def make_task(name: str, sizes: Mapping[str, int] | None = None, *, text: str | Path | None = None) -> Task:
+def make_task(name: str, sizes: Mapping[str, float] | None = None, *, text: str | Path | None = None) -> Task:
     """A task by its short name, with sizes where they are given.
 
     Args:
         name: ``recall``, ``capacity``, ``needle``, ``parity``, ``modular``, ``s3``, ``a5``, ``s5`` or ``perplexity``.
-        sizes: such as ``length``, ``pairs`` and ``vocab``, where the task has them.
+        sizes: such as ``length``, ``pairs``, ``vocab`` and ``power``, where the task has them.
         text: a file for ``perplexity``; None for the sentences of the built-in sets.
 
     Raises:
@@ -99,16 +99,18 @@ def make_task(name: str, sizes: Mapping[str, int] | None = None, *, text: str | 
     kinds = {kind.alias: kind for kind in (getattr(tasks, each) for each in tasks.__all__) if isinstance(getattr(kind, "alias", None), str)}
     if name not in kinds:
         raise InputError(f"expected a task that exists, got {name!r}; {near_matches(name, sorted(kinds))}.")
-    kind, sizes = kinds[name], dict(sizes or {})
-    taken = set(inspect.signature(kind).parameters) - {"data"}
-    for size in sizes:
+    kind, wanted = kinds[name], dict[str, Any](sizes or {})
+    taken = {size: each.annotation for size, each in inspect.signature(kind).parameters.items() if size != "data"}
+    for size, value in wanted.items():
         if size not in taken:
             raise InputError(f"the task {name} has no {size}; {near_matches(size, sorted(taken))}.")
+        if taken[size] is int and not isinstance(value, int):
+            raise InputError(f"expected a whole number as {size} of the task {name}, got {value!r}.")
     if kind is not tasks.Text:
         if text is not None:
             raise InputError(f"a text is for the task perplexity, got one for {name}.")
-        return kind(**sizes)
-    return tasks.Text(data=_sentences() if text is None else _read(text), **sizes)
+        return kind(**wanted)
+    return kind(data=_sentences() if text is None else _read(text), **wanted)
 
 
 def _read(path: str | Path) -> bytes:
