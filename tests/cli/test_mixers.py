@@ -53,8 +53,9 @@ def test_mistakes_are_said():
 
 
 def test_theory_prints_a_row_for_each_layer():
-    result = CliRunner().invoke(app, ["mixers", "theory", "--layers", "gla,attention"], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["mixers", "theory", "--layers", "gla,attention"], catch_exceptions=False, env={"COLUMNS": "200"})
     assert result.exit_code == 0
-    assert "interaction rank" in result.output
+    for word in ("interaction rank", "step norm", "lowest eigenvalue", "recovery error"):
+        assert word in result.output
     assert "36, 36" in result.output  # all that 8 tokens allow
     assert "29, 29" in result.output  # weights that sum to one in seven rows have one choice less in each

@@ -5,7 +5,9 @@ import torch
 
 from transect import mixers
 from transect.errors import InputError
-from transect.mixers.theory import interaction_rank, jacobian_spectrum, reconstruct_input, state_growth
+from transect.mixers.layers import SequenceLayer
+from transect.mixers.layers.base import Inside, Mixed
+from transect.mixers.theory import interaction_rank, jacobian_spectrum, reconstruct_input, recover_input, state_growth, step_spectrum
 
 
 def draw(*shape, seed=0):
@@ -49,6 +51,77 @@ def test_a_householder_step_has_its_eigenvalues(beta):
     assert found.norm == pytest.approx(1.0)
 
 
+class Planted(SequenceLayer):
+    """Remembers what it is told to of its inputs, and steps with a delta rule of one beta."""
+
+    def __init__(self, remember, *, beta: float = 1.0) -> None:
+        super().__init__(hidden_size=4, layer_idx=0)
+        self.remember, self.beta = remember, beta
+
+    def mix(self, x, *, past, packing, form):
+        del past, packing, form
+        key = torch.nn.functional.normalize(x, dim=-1)[:, :, None]
+        inputs = {"q": key, "k": key, "v": x[:, :, None], "beta": torch.full_like(x[..., :1], self.beta)}
+        o, state = mixers.delta_rule(**inputs, output_final_state=True)
+        inside = Inside(inputs=inputs, o=o, initial_state=None, final_state=state, cu_seqlens=None, op=mixers.delta_rule)
+        return Mixed(y=x, parts={"held": self.remember(x)}, inside=inside)
+
+
+def test_a_layer_is_stepped_as_its_op_says():
+    found = step_spectrum(Planted(lambda x: x, beta=2.0), draw(1, 5, 4))
+    expected = torch.tensor([-1.0] * 4 + [1.0] * 12, dtype=torch.float64)
+    torch.testing.assert_close(found.eigenvalues.real, expected, rtol=0, atol=1e-12)
+    assert found.norm == pytest.approx(1.0)
+    adding = step_spectrum(made(mixers.LinearAttention).double(), draw(1, 5, 8))
+    torch.testing.assert_close(adding.eigenvalues.real, torch.ones(len(adding.eigenvalues), dtype=torch.float64), rtol=0, atol=1e-12)
+    assert adding.norm == pytest.approx(1.0)
+    # Heads with a rate each: the first head's.
+    fading = made(mixers.RetNet).double()
+    assert step_spectrum(fading, draw(1, 5, 8)).norm == pytest.approx(1 - 2**-5)
+
+
+@pytest.mark.parametrize(
+    ("remember", "by_token"),
+    [
+        (lambda x: x[:, -6:].flatten(1), [0, 0, 0, 0, 0, 0]),
+        (lambda x: 1e3 * x[:, -2:].flatten(1), [1, 1, 1, 1, 0, 0]),
+        (lambda x: 0 * x[:, -1], [1, 1, 1, 1, 1, 1]),
+        (lambda x: (x[:, -6:] * 1e-4 ** torch.arange(5.0, -1, -1, dtype=x.dtype)[:, None]).flatten(1), [1, 1, 1, 1, 1, 0]),
+        (lambda x: torch.complex(x[:, 0], x[:, 3]), [0, 1, 1, 0, 1, 1]),
+        (lambda x: torch.cat([x[:, 0], torch.full_like(x[:, 0], -torch.inf)], 1), [0, 1, 1, 1, 1, 1]),
+    ],
+    ids=["all", "the last two", "nothing", "fading below 16 bits", "complex", "empty places"],
+)
+def test_what_is_remembered_is_read_back_and_nothing_else(remember, by_token):
+    found = recover_input(Planted(remember), draw(2, 6, 4), generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(found.by_token, torch.tensor(by_token, dtype=torch.float64), rtol=0, atol=1e-6)
+    assert found.kept == 4 * (6 - sum(by_token))
+    assert found.error == pytest.approx((sum(by_token) / 6) ** 0.5, abs=0.03)  # of the sizes of random changes
+
+
+def test_a_sum_over_tokens_keeps_one_direction_in_so_many():
+    found = recover_input(Planted(lambda x: x.sum(1)), draw(1, 8, 4), generator=torch.Generator().manual_seed(0), changes=400)
+    assert found.kept == 4
+    torch.testing.assert_close(found.by_token, torch.full((8,), (1 - 1 / 8) ** 0.5, dtype=torch.float64), rtol=0, atol=0.05)
+
+
+def test_a_memory_that_changes_without_pattern_is_not_recovery():
+    found = recover_input(Planted(lambda x: (1e9 * x[:, -6:]).sin().flatten(1)), draw(1, 6, 4), generator=torch.Generator().manual_seed(0))
+    assert found.error > 0.9
+
+
+def test_a_linear_recurrence_with_states_enough_loses_nothing():
+    def found(tokens):
+        layer = mixers.LRU(hidden_size=4, state_size=32, r_min=0.9).double()
+        draws = torch.Generator().manual_seed(0)
+        return recover_input(layer, draw(1, tokens, 4), generator=draws, tolerance=1e-7)
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        assert found(4).error < 1e-3
+        assert found(40).error > 0.6
+
+
 def test_an_input_is_read_back_from_enough_states_alone():
     u = draw(12)
 
@@ -74,6 +147,17 @@ def test_bad_inputs_are_named():
         interaction_rank(made(mixers.GLA), torch.ones(3, 4, 8))
     with pytest.raises(InputError, match="one sequence and head"):
         jacobian_spectrum(mixers.delta_rule, {}, torch.zeros(2, 1, 2, 2))
+    with pytest.raises(InputError, match="got Attention, whose memory grows"):
+        step_spectrum(made(mixers.Attention), torch.ones(1, 3, 8))
+    with pytest.raises(InputError, match="at least two tokens"):
+        step_spectrum(made(mixers.GLA), torch.ones(1, 1, 8))
+    draws = torch.Generator()
+    with pytest.raises(InputError, match="float32"):
+        recover_input(made(mixers.GLA), torch.ones(1, 3, 8), generator=draws)
+    with pytest.raises(InputError, match="got Attention, whose memory grows"):
+        recover_input(made(mixers.Attention).double(), draw(1, 3, 8), generator=draws)
+    with pytest.raises(InputError, match=r"got 0\.0 and 64"):
+        recover_input(made(mixers.GLA).double(), draw(1, 3, 8), generator=draws, tolerance=0.0)
     with pytest.raises(InputError, match="0 states"):
         reconstruct_input(torch.ones(3), states=0, low=0.5, high=1.0, generator=torch.Generator())
     with pytest.raises(InputError, match="grows"):

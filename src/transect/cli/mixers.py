@@ -90,7 +90,11 @@ def theory(
     layers: Annotated[str, typer.Option(help="Names, comma-separated, with settings where wanted: gdn,deltanet:allow_neg_eigval=true.")],
     seed: Annotated[int, typer.Option(help="The seed of weights and inputs.")] = 0,
 ) -> None:
-    """Measure untrained layers: the rank and the fading of their interactions, and how their states grow."""
+    """Measure untrained layers.
+
+    The rank of their interactions and how these fade with distance; how the state grows; the norm and the lowest eigenvalue of a step's Jacobian;
+    and how wrongly least squares reads small changes of 16 inputs back from all that a layer remembers: 0 loses nothing, 1 keeps nothing.
+    """
     from rich.console import Console
 
     from transect.cli.tables import listed, print_table

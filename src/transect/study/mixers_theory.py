@@ -6,7 +6,10 @@ import torch
 
 from transect.mixers.layers import SequenceLayer
 from transect.mixers.models.kinds import Spec, layer_kinds, make, resolve
-from transect.mixers.theory import interaction_rank, state_growth
+from transect.mixers.theory import interaction_rank, recover_input, state_growth, step_spectrum
+
+_LARGEST = 2048
+"""Numbers of a state whose Jacobian still takes seconds."""
 
 
 def theory_table(
@@ -14,8 +17,15 @@ def theory_table(
 ) -> tuple[list[str], list[list[str]]]:
     """Column names, and a row of text for each layer.
 
-    The rank is at most the number of inputs and tokens (tokens + 1) / 2. Fade is the mean interaction at the longer half of the distances,
-    as a share of that with the token itself; growth is the state's norm at the end over that at half, on one token repeated.
+    - Interaction rank: at most the number of inputs and tokens (tokens + 1) / 2.
+    - Fade: the mean interaction at the longer half of the distances, as a share of that with the token itself.
+    - State growth: the state's norm at the end over that at half, on one token repeated.
+    - Step norm and lowest eigenvalue: of the Jacobian of the last step, of the first head's state; the spectral norm and the least real part.
+      Below 0 a step can turn a state round; above a norm of 1 it can make a difference larger. "Too large" is a head of more than 2,048 numbers.
+    - Recovery error: how wrongly least squares reads small changes of 2 tokens inputs back from all that the layer remembers, as a share of the
+      changes: 0 loses nothing that 16 bits can hold, 1 keeps nothing (`transect.mixers.theory.recover_input`).
+
+    A dash stands where a layer has nothing to measure: no op whose values can be told from the rest, or a memory that grows.
 
     Args:
         layers: names, or mappings with a ``kind`` and settings.
@@ -28,7 +38,7 @@ def theory_table(
 
     Examples:
         >>> theory_table(["gla"])[0]
-        ['layer', 'interaction rank', 'fade', 'state growth']
+        ['layer', 'interaction rank', 'fade', 'state growth', 'step norm', 'lowest eigenvalue', 'recovery error']
     """
     rows = []
     for spec in layers:
@@ -39,14 +49,30 @@ def theory_table(
         if not isinstance(layer, SequenceLayer):
             raise TypeError("a kind of layer makes a layer")
         x = torch.randn(inputs, tokens, hidden_size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-        found = interaction_rank(layer, x)
-        fade = float((found.fade[:, tokens // 2 :].mean() / found.fade[:, 0].mean()).item())
-        with torch.no_grad():
-            _, inside = layer(x[:1, :1], return_inside=True)
-        growth = "grows with the text"
-        if inside.final_state is not None:
-            norms = state_growth(layer, x[:1, :1].expand(1, 4 * tokens, -1).contiguous()).mean(1)
-            growth = f"{float(norms[-1] / norms[2 * tokens - 1]):.2f}"
         name = spec if isinstance(spec, str) else str(dict(spec))
-        rows.append([name, ", ".join(map(str, found.ranks)), f"{fade:.3f}", growth])
-    return ["layer", "interaction rank", "fade", "state growth"], rows
+        rows.append([name, *_measures(layer, x, seed=seed)])
+    return ["layer", "interaction rank", "fade", "state growth", "step norm", "lowest eigenvalue", "recovery error"], rows
+
+
+def _measures(layer: SequenceLayer, x: torch.Tensor, *, seed: int) -> list[str]:
+    tokens = x.shape[1]
+    with torch.no_grad():
+        _, inside = layer(x[:1, :1], return_inside=True)
+    rank = fade = growth = norm = lowest = recovery = "-"
+    if inside.op is not None:
+        found = interaction_rank(layer, x)
+        rank = ", ".join(map(str, found.ranks))
+        fade = f"{float(found.fade[:, tokens // 2 :].mean() / found.fade[:, 0].mean()):.3f}"
+        growth = "grows with the text"
+    if inside.op is not None and inside.final_state is not None:
+        norms = state_growth(layer, x[:1, :1].expand(1, 4 * tokens, -1).contiguous()).mean(1)
+        growth = f"{float(norms[-1] / norms[2 * tokens - 1]):.2f}"
+        norm = lowest = "too large"
+        if inside.final_state[0, 0].numel() <= _LARGEST:
+            step = step_spectrum(layer, x[:1])
+            norm, lowest = (f"{value:.3f}".replace("-0.000", "0.000") for value in (step.norm, float(step.eigenvalues.real.min())))
+    if inside.op is None or inside.final_state is not None:
+        draw = torch.Generator().manual_seed(seed)
+        around = torch.randn(2, 2 * tokens, x.shape[2], generator=draw, dtype=x.dtype)
+        recovery = f"{recover_input(layer, around, generator=draw).error:.3f}"
+    return [rank, fade, growth, norm, lowest, recovery]

@@ -11,6 +11,7 @@ from typing import final
 import torch
 
 from transect.errors import InputError
+from transect.mixers.layers import Inside, SequenceLayer
 from transect.mixers.layers.base import Op
 
 
@@ -26,6 +27,44 @@ class Spectrum:
 
     eigenvalues: torch.Tensor
     norm: float
+
+
+def step_spectrum(layer: SequenceLayer, x: torch.Tensor) -> Spectrum:
+    """The Jacobian of a layer's last step, of its first head's state.
+
+    Args:
+        layer: with an op that goes on from a state of fixed size.
+        x: ``[1, T, hidden_size]``, at least two tokens: the step is the last one's, from the state that those before left.
+
+    Raises:
+        InputError: a layer without such an op, more than one sequence, or fewer than two tokens.
+
+    Examples:
+        >>> from transect.mixers import LinearAttention
+        >>> x = torch.randn(1, 3, 8, dtype=torch.float64)
+        >>> step_spectrum(LinearAttention(hidden_size=8, num_heads=2).double(), x).norm  # it only adds
+        1.0
+    """
+    if x.ndim != 3 or len(x) != 1 or x.shape[1] < 2:
+        raise InputError(f"expected one sequence of at least two tokens [1, T, hidden_size], got {list(x.shape)}.")
+    with torch.no_grad():
+        (_, before), (_, inside) = (layer(each, return_inside=True) for each in (x[:, :-1], x))
+    if not (isinstance(before, Inside) and isinstance(inside, Inside)):
+        raise TypeError("the inside was asked for")
+    op, state, tokens = inside.op, before.final_state, x.shape[1]
+    if op is None or state is None:
+        raise InputError(
+            f"expected a layer whose op goes on from a state of fixed size, got {type(layer).__name__}, whose memory grows or that has no such op."
+        )
+    # Heads may share inputs or have constants of their own in the op: all of them run, and one is differentiated.
+    token = {name: part[:, part.shape[1] // tokens * (tokens - 1) :] for name, part in inside.inputs.items()}
+
+    def first(*, initial_state: torch.Tensor, output_final_state: bool, form: str) -> tuple[torch.Tensor, torch.Tensor | None]:
+        whole = torch.cat([initial_state, state[:, 1:]], 1)
+        o, new = op(**token, initial_state=whole, output_final_state=output_final_state, form=form)
+        return o, None if new is None else new[:, :1]
+
+    return jacobian_spectrum(first, {}, state[:, :1])
 
 
 def jacobian_spectrum(op: Op, inputs: Mapping[str, torch.Tensor], state: torch.Tensor) -> Spectrum:
