@@ -150,8 +150,11 @@ def test_refuses():
     with pytest.raises(InputError, match=r"\[B, H \+ 1, D\]"):
         model.loss(torch.zeros(2, 4, 3), actions)
     for paths, steps in ((2, 0), (0, 4)):
-        with pytest.raises(InputError, match="at least one path and one step"):
+        with pytest.raises(InputError, match="no empty states or actions"):
             model.loss(torch.zeros(paths, steps + 1, 3), torch.zeros(paths, steps, 2))
+    for width, acts in ((0, 2), (3, 0)):
+        with pytest.raises(InputError, match="without actions give zeros"):
+            KoopmanDynamics.fitted(torch.zeros(2, 5, width), torch.zeros(2, 4, acts))
     with pytest.raises(InputError, match="at least 5 steps"):
         KoopmanDynamics.fitted(torch.zeros(1, 4, 3), torch.zeros(1, 3, 2))
     with pytest.raises(InputError, match="too few"):
@@ -160,6 +163,26 @@ def test_refuses():
         for _ in range(6):
             path.append(path[-1] @ chain.mT)
         KoopmanDynamics.fitted(torch.stack(path, 1), torch.randn(8, 6, 1, dtype=torch.float64))
+
+
+def test_a_fit_changes_nothing_of_its_caller():
+    states, actions, _ = _system(rows=4)
+    given, random = (states.clone(), actions.clone()), torch.get_rng_state()
+    first, second = (KoopmanDynamics.fitted(states, actions) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), random)
+    assert torch.equal(states, given[0])
+    assert torch.equal(actions, given[1])
+    assert all(torch.equal(one, other) for one, other in zip(first.parameters(), second.parameters(), strict=True))
+    for dtype in (torch.float32, torch.bfloat16):
+        made = KoopmanDynamics.fitted(states.to(dtype), actions.to(dtype))
+        assert {part.dtype for part in made.parameters()} == {dtype}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_fit_is_on_the_device_of_its_states():
+    states, actions, _ = _system(rows=4)
+    made = KoopmanDynamics.fitted(states.cuda(), actions.cuda())
+    assert torch.allclose(made.predict(states[:, 0].cuda(), actions.cuda()).cpu(), states[:, 1:], rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

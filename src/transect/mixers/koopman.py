@@ -197,7 +197,7 @@ class KoopmanDynamics(nn.Module):
         """The dynamics of paths of a linear system, by least squares and one eigendecomposition; as many latents as states are wide.
 
         There is no constant: states are counted from where the system rests. Moduli above 1, which noise can give, become 1, unless states would grow more
-        than tenfold along a path. In float64 where the states are.
+        than tenfold along a path. Computed in float64 on the CPU; the model has the precision and the device of the states.
 
         Args:
             states: ``[B, H + 1, D]``.
@@ -215,7 +215,9 @@ class KoopmanDynamics(nn.Module):
         """
         _check_paths(states, actions)
         _check_values(states, actions)
-        wide = torch.cat([states[:, :-1], actions], -1).flatten(0, 1).double()
+        kept = {"device": states.device, "dtype": states.dtype}
+        states, actions = states.cpu().double(), actions.cpu().double()  # other devices have no such least squares, or no doubles
+        wide = torch.cat([states[:, :-1], actions], -1).flatten(0, 1)
         if len(wide) < wide.shape[1]:
             raise InputError(f"expected at least {wide.shape[1]} steps for states and actions that are so wide, got {len(wide)}.")
         size = states.shape[-1]
@@ -224,7 +226,7 @@ class KoopmanDynamics(nn.Module):
                 "expected actions that states do not determine, got some combination of actions that is always the same one of states, so that "
                 "nothing tells their effects apart; vary the actions."
             )
-        both = torch.linalg.lstsq(wide, states[:, 1:].flatten(0, 1).double(), driver="gelsd").solution.mT
+        both = torch.linalg.lstsq(wide, states[:, 1:].flatten(0, 1), driver="gelsd").solution.mT
         values, vectors = torch.linalg.eig(both[:, :size])
         largest, steps = float(values.abs().max()), actions.shape[1]
         if steps * math.log(max(largest, 1)) > math.log(10):
@@ -236,7 +238,8 @@ class KoopmanDynamics(nn.Module):
             raise InputError("expected a system whose eigenvectors span its states, got one that has too few of them.")
         inverse = torch.linalg.inv(vectors)
         acted = inverse @ both[:, size:].to(values.dtype)
-        made = cls(state_size=size, action_size=actions.shape[-1], latent_size=size).to(states.dtype)
+        with torch.random.fork_rng(devices=[]):  # the random weights of a new model are not kept
+            made = cls(state_size=size, action_size=actions.shape[-1], latent_size=size).to(**kept)
         if not (isinstance(made.encoder, nn.Linear) and isinstance(made.action_encoder, nn.Linear) and isinstance(made.decoder, nn.Linear)):
             raise TypeError("the maps of a new model are linear")
         decays = -values.abs().clamp(1e-12, 1 - 1e-12).log()
@@ -269,8 +272,10 @@ class KoopmanDynamics(nn.Module):
 def _check_paths(states: torch.Tensor, actions: torch.Tensor) -> None:
     if states.ndim != 3 or actions.ndim != 3 or states.shape[:2] != (len(actions), actions.shape[1] + 1):
         raise InputError(f"expected states [B, H + 1, D] and actions [B, H, A], got {list(states.shape)} and {list(actions.shape)}.")
-    if 0 in actions.shape[:2]:
-        raise InputError(f"expected at least one path and one step, got states {list(states.shape)} and actions {list(actions.shape)}.")
+    if 0 in (*actions.shape, states.shape[2]):
+        raise InputError(
+            f"expected no empty states or actions, got {list(states.shape)} and {list(actions.shape)}; without actions give zeros."
+        )
 
 
 def _check_values(states: torch.Tensor, actions: torch.Tensor) -> None:
