@@ -117,6 +117,24 @@ def test_the_layer_is_the_op_where_it_does_not_look_back():
         assert torch.allclose(inside.o, wanted, rtol=0, atol=1e-5)  # norms of keys have 1e-6 in them
 
 
+@torch.no_grad()
+def test_the_layer_is_what_it_says_token_after_token():
+    layer = mixers.FixedPointRNN(hidden_size=6, iterations=3).double()
+    x = torch.randn(2, 7, 6, dtype=torch.float64)
+    value, b, decay, gate = layer.in_proj(x).chunk(4, -1)
+    a, given, made, h = decay.sigmoid(), torch.nn.functional.silu(b) * value, layer.mixer_proj(x), torch.zeros_like(x)
+    for _ in range(3):
+        rows = []
+        for t in range(7):
+            before, now = (h[:, t - 1], rows[-1]) if t else (torch.zeros_like(h[:, 0]),) * 2
+            raw = made[:, t] + layer.back_proj(before)
+            s, k, v = 2 * raw[:, :1].sigmoid(), torch.nn.functional.normalize(raw[:, 1:], dim=-1), given[:, t] - h[:, t]
+            rows.append(a[:, t] * now + (1 - a[:, t]) * (h[:, t] + v - s * (k * v).sum(-1, keepdim=True) * k))
+        h = torch.stack(rows, 1)
+    wanted = layer.o_proj(layer.norm(torch.nn.functional.silu(gate) * h))
+    assert torch.allclose(layer(x), wanted, rtol=0, atol=1e-5)  # norms of keys have 1e-6 in them
+
+
 def test_looking_back_is_not_linear_in_the_state_and_more_sweeps_have_no_more_parameters():
     few, many = (mixers.FixedPointRNN(hidden_size=6, iterations=count) for count in (1, 9))
     assert [part.shape for part in few.parameters()] == [part.shape for part in many.parameters()]

@@ -215,6 +215,7 @@ def test_a_fit_refuses_actions_that_follow_from_the_states():
     for gain, noise in ((-0.5, 1e-2), (0.0, 0.0)):  # a little noise tells effects apart, and there may be no actions at all
         found = KoopmanDynamics.fitted(*_led(start, gain, noise)).spectrum()
         assert torch.allclose(found.moduli, truth, rtol=0, atol=1e-9)
+    assert float(KoopmanDynamics.fitted(torch.tensor([[[1.0], [0.0], [0.0]]]), torch.zeros(1, 2, 1)).spectrum().moduli) < 1e-9
 
 
 def test_a_fit_refuses_a_system_that_grows_but_not_the_noise_of_one_that_does_not():
