@@ -30,7 +30,8 @@ class BlockDiagonalRNN(MatrixRNN):
         hidden_size: the width of inputs and outputs.
         num_heads: blocks.
         head_dim: width of a block; None for hidden_size / num_heads.
-        inner_size: width of the network that makes the blocks; None for num_heads * head_dim^2.
+        inner_size: width of the network that makes the blocks; None for hidden_size. The published code has num_heads * head_dim^2, at the square of
+            which its weights grow.
         p: the norm of columns, at least 1; 1 keeps every state bounded, 1.2 is the published one.
         centred: whether the mean is taken from each column, as in the published code.
         layer_idx: this layer's place in a cache.
@@ -63,7 +64,7 @@ class BlockDiagonalRNN(MatrixRNN):
         self.p, self.centred = p, centred
         width = num_heads * self.head_dim
         numbers = width * self.head_dim
-        inner = numbers if inner_size is None else inner_size
+        inner = hidden_size if inner_size is None else inner_size
         self.make_blocks = nn.Sequential(nn.Linear(hidden_size, inner), nn.ReLU(), nn.Linear(inner, numbers))
         self.make_additions = nn.Sequential(nn.Linear(hidden_size, width), nn.ReLU(), nn.Linear(width, width))
 
