@@ -1,8 +1,11 @@
 import numpy as np
 import pytest
+import torch
 
 from transect.errors import InputError
-from transect.measure import auroc, choose, correct_for_choosing, spearman
+from transect.measure import auroc, choose, correct_for_choosing, correct_in_folds, spearman
+from transect.measure.selection import fold_metric
+from transect.probes import Inside, Ridge, sweep
 
 STRENGTHS = (0.1, 1.0, 10.0)
 
@@ -138,3 +141,87 @@ def test_a_perfect_score_is_no_certainty():
     found = correct_for_choosing(scores, labels, groups % 5, strengths=(1.0, 0.1), groups=groups, resamples=100).corrected
     assert found.value == 1
     assert 0.9 < found.low < 0.97  # forty perfect pairs
+
+
+STRONG = (1.0, 100.0, 1e4)
+
+
+def searched(seed, n, sites, width, planted=0.0):
+    """Ridge fits at a few sites, the later ones telling more; how the choice is judged, and what the chosen one scores on 2000 fresh rows."""
+    draw = torch.Generator().manual_seed(seed)
+    codes = torch.arange(n + 2000) % 2
+    names = [f"s{site}" for site in range(sites)]
+    x = {name: torch.randn(n + 2000, width, generator=draw) for name in names}
+    for site, name in enumerate(names):
+        x[name][:, 0] += planted * site / sites * (2 * codes - 1)
+    labels, folds = codes[:n].numpy(), np.arange(n) // 2 % 5
+    inside = Inside(parts=folds, measure=lambda scores, rows: fold_metric(scores, labels[rows], kind="binary"))
+    own, fitter = {name: rows[:n] for name, rows in x.items()}, Ridge(targets="classes")
+    fits = sweep(own, labels, folds=folds, fitter=fitter, classes=(0, 1), strengths=STRONG, inside=inside)
+    found = correct_in_folds(fits.scores, fits.inside, labels, folds, strengths=fits.penalties, resamples=50)
+    chosen = choose(fits.scores, labels, folds, strengths=fits.penalties)
+    readout = fits.readout(names[chosen.site], chosen.strength)
+    return found.corrected.value, chosen.validation, auroc(readout.scores(x[names[chosen.site]][n:]), codes[n:])
+
+
+@pytest.mark.parametrize(("n", "sites", "width"), [(80, 4, 6), (200, 6, 32)])
+def test_chosen_inside_folds_noise_is_chance(n, sites, width):
+    corrected, validation, _ = np.array([searched(seed, n, sites, width) for seed in range(60)]).T
+    assert abs(corrected.mean() - 0.5) < 2 * corrected.std() / np.sqrt(60)
+    assert validation.mean() > 0.57
+
+
+def test_chosen_inside_folds_a_signal_scores_as_on_fresh_rows():
+    corrected, validation, fresh = np.array([searched(seed, 200, 6, 32, planted=1.0) for seed in range(20)]).T
+    assert 0.8 < fresh.mean() < 0.95
+    assert abs(corrected.mean() - fresh.mean()) < 0.02
+    assert validation.mean() > corrected.mean()
+
+
+@pytest.mark.parametrize("one_standard_error", [False, True])
+def test_the_choice_inside_folds_is_the_written_out_loop(one_standard_error):
+    scores, labels, folds, groups = planted(np.random.default_rng(4), [0.5, 0.8], n_groups=40)
+    inside = np.random.default_rng(5).uniform(0.4, 0.9, size=(2, 3, 5, 5))
+    inside[:, :, np.arange(5), np.arange(5)] = np.nan
+    settings = {"strengths": STRENGTHS, "one_standard_error": one_standard_error}
+    found = correct_in_folds(scores, inside, labels, folds, groups=groups, **settings)
+    wins, pairs, sites = 0.0, 0.0, []
+    for fold in range(5):
+        parts = np.delete(inside[:, :, fold], fold, axis=-1)
+        mean = parts.mean(-1)
+        best = max(((mean[s, c], -abs(c - 1), STRENGTHS[c], -s), s, c) for s in range(2) for c in range(3))
+        if one_standard_error:
+            error = parts[best[1], best[2]].std(ddof=1) / 2
+            best = max(((STRENGTHS[c], -s), s, c) for s in range(2) for c in range(3) if mean[s, c] >= mean[best[1], best[2]] - error)
+        rows = folds == fold
+        count = labels[rows].sum() * (1 - labels[rows]).sum()
+        wins, pairs = wins + count * auroc(scores[best[1], best[2], rows], labels[rows]), pairs + count
+        sites.append(best[1])
+    assert found.corrected.value == pytest.approx(wins / pairs, abs=1e-12)
+    assert found.site_share.tolist() == pytest.approx([np.mean(np.array(sites) == site) for site in range(2)])
+    assert "nested cross-validation: best of 6" in found.corrected.method and found.corrected.groups == 40
+    assert found.optimism == pytest.approx(choose(scores, labels, folds, **settings).validation - wins / pairs, abs=1e-12)
+
+
+def test_inside_folds_more_classes_and_numbers_go_by_their_own_metric():
+    rng = np.random.default_rng(0)
+    inside = np.stack([np.full((3, 5, 5), 0.5), np.full((3, 5, 5), 0.9)])
+    scores, labels, folds, _ = planted(rng, [0.0, 2.0], kind="multiclass", n_groups=60)
+    found = correct_in_folds(scores, inside, labels, folds, strengths=STRENGTHS, kind="multiclass").corrected
+    assert found.low < found.value < found.high and found.value > 0.8
+    numbers, folds = rng.normal(size=60), np.arange(60) % 5
+    scores = rng.normal(size=(2, 3, 60)) + np.array([0.0, 2.0])[:, None, None] * numbers
+    found = correct_in_folds(scores, inside, numbers, folds, strengths=STRENGTHS, kind="number").corrected
+    by_fold = [spearman(scores[1, 1, folds == fold], numbers[folds == fold]) for fold in range(5)]
+    assert found.value == pytest.approx(np.mean(by_fold))
+    assert -1 <= found.low < found.value < found.high <= 1
+
+
+def test_inside_must_fit_and_have_something_for_every_fold():
+    scores, labels, folds, _ = planted(np.random.default_rng(0), [0.0, 2.0])
+    with pytest.raises(InputError, match="inside must be"):
+        correct_in_folds(scores, np.zeros((2, 3, 4, 5)), labels, folds, strengths=STRENGTHS)
+    inside = np.zeros((2, 3, 5, 5))
+    inside[:, :, 3] = np.nan
+    with pytest.raises(InputError, match="nothing to choose by for fold 3"):
+        correct_in_folds(scores, inside, labels, folds, strengths=STRENGTHS)

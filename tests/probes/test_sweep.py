@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from transect.errors import InputError
-from transect.probes import LDA, Logistic, MeanDifference, Ridge, fit_readout, resampled_scores, sweep
+from transect.probes import LDA, Inside, Logistic, MeanDifference, Ridge, fit_readout, resampled_scores, sweep
 
 TIGHT = Logistic(tol=1e-9)
 FITTERS = [TIGHT, LDA(), MeanDifference(), Ridge(targets="classes")]
@@ -153,3 +153,78 @@ def test_at_a_site_where_nothing_varies_the_score_is_the_log_odds_of_the_classes
     for at in range(len(found.strengths)):
         assert found.readout("flat", at).weight.abs().max() < 1e-6
         assert found.unconverged == 0
+
+
+@pytest.mark.parametrize("shape", ["tall", "wide"])
+@pytest.mark.parametrize("fitter", FITTERS, ids=repr)
+def test_inside_a_fold_is_measured_by_fits_that_saw_neither_it_nor_the_part(fitter, shape):
+    x, codes = rows(60, 9 if shape == "tall" else 70)
+    folds = np.arange(60) // 3 % 4
+    folds[:6] = -1
+    asked = []
+
+    def measure(scores, at):
+        asked.append(at)
+        return scores @ np.cos(at)  # of every row, each with its own weight
+
+    strengths = STRENGTHS.get(fitter.strength or "")
+    settings = {"folds": folds, "fitter": fitter, "classes": (0, 1), "strengths": strengths}
+    found = sweep({"a": x}, codes, inside=Inside(parts=folds, measure=measure), **settings)
+    np.testing.assert_allclose(found.scores, sweep({"a": x}, codes, **settings).scores, rtol=1e-6, atol=1e-7 * np.abs(found.scores).max())
+    assert found.inside.shape == (1, len(strengths or (None,)), 4, 4)
+    assert len(asked) == 12
+    z, used = torch.zeros(60, x.shape[1]).double(), folds >= 0
+    z[used] = scaled(x[used])
+    unit = float((x[used].double() - x[used].double().mean(0)).square().mean()) if isinstance(fitter, MeanDifference) else 1
+    for at, strength in enumerate(strengths or (None,)):
+        assert np.isnan(found.inside[0, at].diagonal()).all()
+        for fold, part in ((0, 1), (1, 0), (3, 2)):
+            train, test = used & (folds != fold) & (folds != part), np.flatnonzero(folds == part)
+            want = alone(fitter, strength, z[train], codes[train]).decision_function(z[test]).numpy() * unit
+            assert found.inside[0, at, fold, part] == pytest.approx(want @ np.cos(test), rel=1e-5, abs=1e-5 * np.abs(want).max())
+
+
+def test_parts_of_two_folds_and_parts_without_which_a_class_is_missing():
+    x, codes = rows(40, 5)
+    folds = np.arange(40) // 2 % 2
+
+    def measure(scores, at):
+        return scores[:, : len(at)].mean(1)
+
+    halves = sweep(
+        {"a": x}, codes, folds=folds, fitter=LDA(), classes=(0, 1), inside=Inside(parts=2 * folds + np.arange(40) // 4 % 2, measure=measure)
+    )
+    assert np.isfinite(halves.inside).all(axis=(0, 1)).tolist() == [[False, False, True, True], [True, True, False, False]]
+    assert np.isnan(
+        sweep({"a": x}, codes, folds=folds, fitter=LDA(), classes=(0, 1), inside=Inside(parts=folds, measure=measure)).inside
+    ).all()
+    rare = (torch.arange(40) // 2 % 4 < 2).long()  # the second class lies in folds 0 and 1 only
+    missing = sweep(
+        {"a": x},
+        rare,
+        folds=np.arange(40) // 2 % 4,
+        fitter=LDA(),
+        classes=(0, 1),
+        inside=Inside(parts=np.arange(40) // 2 % 4, measure=measure),
+    )
+    lacking = np.isnan(missing.inside).all(axis=(0, 1))
+    assert lacking.tolist() == [
+        [True, True, False, False],
+        [True, True, False, False],
+        [False, False, True, True],
+        [False, False, True, True],
+    ]
+    with pytest.raises(InputError, match="parts must be"):
+        sweep({"a": x}, codes, folds=folds, fitter=LDA(), classes=(0, 1), inside=Inside(parts=folds[:9], measure=measure))
+
+
+@pytest.mark.parametrize(("alpha", "bound"), [(1e-9, 1e-3), (1e-2, 1e-10), (1e4, 1e-13)])  # eps times the spectrum over alpha
+def test_ridge_without_a_few_rows_is_ridge_on_the_others(alpha, bound):
+    """Both ways through the solver: a system of the rows left out, and, where that would lose digits, of the coordinates."""
+    x, codes = rows(50, 80, seed=1)
+    found = sweep({"a": x}, codes, folds=np.arange(50) // 2 % 5, fitter=Ridge(targets="classes"), classes=(0, 1), strengths=(alpha,))
+    z = scaled(x)
+    for fold in range(5):
+        train, test = np.arange(50) // 2 % 5 != fold, np.arange(50) // 2 % 5 == fold
+        want = Ridge(alpha, targets="classes").fit(z[train], codes[train]).decision_function(z[test]).numpy()
+        np.testing.assert_allclose(found.scores[0, 0, test], want, rtol=0, atol=bound * np.abs(want).max())

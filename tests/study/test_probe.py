@@ -1,5 +1,7 @@
 """The whole study from Python, for every kind of label, on a tiny model."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -85,3 +87,23 @@ def test_one_class_and_too_few_groups_are_refused(model):
     two = [{"text": f"statement {index} {index * 7}", "label": index % 2, "group": f"g{index // 6}"} for index in range(12)]
     with pytest.raises(InputError, match=r"groups?"):
         probe(model, two, settings=QUICK)
+
+
+@pytest.mark.parametrize("folds", [2, 3])
+def test_site_and_strength_are_chosen_for_each_fold_without_it(model, folds):
+    table = transect.read_table(rows(lambda text: ["low", "high"][last_word(text) // 5]), name="halves")
+    selected = probe(model, table, settings=dataclasses.replace(QUICK, folds=folds)).report.selected
+    assert selected.corrected.method.startswith(
+        f"nested cross-validation: best of {selected.n_candidates} chosen for each of {folds} folds"
+    )
+    assert 0.8 < selected.corrected.value <= selected.validation.value + 0.02
+    assert selected.optimism == pytest.approx(selected.validation.value - selected.corrected.value)
+
+
+def test_where_a_fold_cannot_be_chosen_for_without_it_groups_are_resampled(model):
+    """Of two folds, one holds a single group, so nothing inside it can be measured for the choice of the other."""
+    table = rows(lambda text: ["low", "high"][last_word(text) // 5], n=60)
+    grouped = [row | {"group": "one" if at < 25 else "two" if at < 45 else "three"} for at, row in enumerate(table)]
+    table = transect.read_table(grouped, name="few", group="group")
+    selected = probe(model, table, settings=dataclasses.replace(QUICK, folds=2, controls=())).report.selected
+    assert selected.corrected.method.startswith("BBC-CV")

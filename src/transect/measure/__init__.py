@@ -34,7 +34,7 @@ from transect.measure.ranks import RankComparison, RankScore, compare_ranks
 from transect.measure.relabelling import RelabellingStability, Shift, relabelling_stability
 from transect.measure.residual import ResidualisedAUROC, Residualiser, fit_residualiser, residualised_auroc
 from transect.measure.scores import accuracy, auroc, auroc_columns, balanced_accuracy, multiclass_auroc, r2, spearman
-from transect.measure.selection import Choice, Correction, choose, correct_for_choosing
+from transect.measure.selection import Choice, Correction, choose, correct_for_choosing, correct_in_folds
 from transect.measure.similarity import (
     auroc_from_mcs,
     cosine,
@@ -107,6 +107,7 @@ __all__ = [
     "compare_ranks",
     "control_selectivity",
     "correct_for_choosing",
+    "correct_in_folds",
     "cosine",
     "count_directions",
     "difference",

@@ -5,6 +5,11 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from transect.errors import InputError, near_matches
+from transect.measure.cross_validated import (
+    cross_validated_auroc_statistic,
+    cross_validated_macro_auroc_statistic,
+    cross_validated_spearman_statistic,
+)
 from transect.measure.scores import auroc, multiclass_auroc, spearman
 from transect.measure.statistic import Statistic, auroc_statistic, macro_auroc_statistic, spearman_statistic
 
@@ -22,6 +27,7 @@ class Metric:
         worst: its value for perfectly inverted scores.
         measure: (scores, targets) to the value.
         statistic: (scores, targets) to what the bootstrap evaluates.
+        statistic_in_folds: (out-of-fold scores, targets, folds) to the same, taken inside folds.
     """
 
     name: str
@@ -30,6 +36,7 @@ class Metric:
     worst: float
     measure: Callable[[Any, Any], float]
     statistic: Callable[[Any, Any], Statistic]
+    statistic_in_folds: Callable[[Any, Any, Any], Statistic]
 
     def on_auroc_scale(self, value: float) -> float:
         """The value moved to the scale of AUROC: inverted 0, chance 0.5, perfect 1.
@@ -41,9 +48,17 @@ class Metric:
         return (value - self.worst) / (1 - self.worst)
 
 
-AUROC = Metric("auroc", "AUROC", 0.5, 0.0, auroc, auroc_statistic)
-MACRO_AUROC = Metric("auroc", "macro AUROC (each class against the rest)", 0.5, 0.0, multiclass_auroc, macro_auroc_statistic)
-SPEARMAN = Metric("spearman", "Spearman correlation", 0.0, -1.0, spearman, spearman_statistic)
+AUROC = Metric("auroc", "AUROC", 0.5, 0.0, auroc, auroc_statistic, cross_validated_auroc_statistic)
+MACRO_AUROC = Metric(
+    "auroc",
+    "macro AUROC (each class against the rest)",
+    0.5,
+    0.0,
+    multiclass_auroc,
+    macro_auroc_statistic,
+    cross_validated_macro_auroc_statistic,
+)
+SPEARMAN = Metric("spearman", "Spearman correlation", 0.0, -1.0, spearman, spearman_statistic, cross_validated_spearman_statistic)
 
 
 def metric_for(kind: Kind) -> Metric:

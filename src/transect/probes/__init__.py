@@ -7,11 +7,12 @@ from transect.probes.mean_difference import MeanDifference
 from transect.probes.nullspace import NullStep, nullspace_steps
 from transect.probes.ridge import Ridge
 from transect.probes.subspaces import best_subspace, subspace_scores
-from transect.probes.sweep import Sweep, fit_readout, resampled_scores, sweep
+from transect.probes.sweep import Inside, Sweep, fit_readout, resampled_scores, sweep
 
 __all__ = [
     "LDA",
     "Fitter",
+    "Inside",
     "Logistic",
     "MeanDifference",
     "NullStep",

@@ -70,7 +70,8 @@ class LDA(ClassFitter):
             shrunk = (1 - shrink) * within
             floor = torch.finfo(shrunk.dtype).eps * len(shrunk) * float(within.diagonal().max().clamp_min(0))
             shrunk.diagonal().add_(shrink * level + floor + torch.finfo(shrunk.dtype).tiny)
-            solved = torch.linalg.solve(shrunk, means[index].T).T
+            factor, failed = torch.linalg.cholesky_ex(shrunk)
+            solved = (torch.linalg.solve(shrunk, means[index].T) if failed else torch.cholesky_solve(means[index].T, factor)).T
             bias = -(solved * means[index]).sum(-1) / 2 + shares[index].clamp_min(torch.finfo(shares.dtype).tiny).log()
             if problems.classes == 2:
                 solved, bias = solved[1:] - solved[:1], bias[1:] - bias[:1]

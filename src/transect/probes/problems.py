@@ -141,9 +141,11 @@ def class_means(rotation: Rotation, problems: Problems) -> tuple[torch.Tensor, t
 
 def scatter(rotation: Rotation, weight: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
     """``[r, r]`` the sum of ``weight * (z - centre)(z - centre)'``, for weights ``[n]`` and a centre ``[r]``."""
-    if bool((weight == weight[0]).all()):
-        # All rows alike: the rotation has made it diagonal already.
-        whole = torch.diag(rotation.spectrum * weight[0])
+    level, out = weight.max(), weight == 0
+    if bool(((weight == level) | out).all()) and 2 * int(out.sum()) < len(weight):
+        # All rows alike but for few left out: of all rows, the rotation has made it diagonal already.
+        gone = rotation.z[out]
+        whole = torch.diag(rotation.spectrum * level).addmm_(gone.T, gone, alpha=-float(level))
     else:
         rows = rotation.z * weight.sqrt().unsqueeze(-1)
         whole = rows.T @ rows

@@ -58,15 +58,18 @@ class Ridge(Fitter):
         weights = torch.empty(len(problems), problems.outputs, rotation.z.shape[1], dtype=rotation.z.dtype, device=rotation.z.device)
         intercepts = weights.new_empty(len(problems), problems.outputs)
         for group in same_rows(problems.weight):
-            weight = problems.weight[group[0]]
+            weight, values, alphas = problems.weight[group[0]], signs[group], problems.strength[group]
+            rest = _without(rotation, weight, values, alphas)
+            if rest is not None:
+                weights[group], intercepts[group] = rest
+                continue
             centre = weight @ rotation.z / weight.sum()
             spread = scatter(rotation, weight, centre)
-            values = signs[group]
             middle = (values * weight).sum(-1) / weight.sum()
             pull = ((values - middle.unsqueeze(-1)) * weight).flatten(0, 1) @ rotation.z
             pull = pull.view(len(group), problems.outputs, -1)
-            for strength in torch.unique(problems.strength[group]):
-                here = problems.strength[group] == strength
+            for strength in torch.unique(alphas):
+                here = alphas == strength
                 solved = _solve(spread, float(strength), pull[here].flatten(0, 1)).view(-1, problems.outputs, pull.shape[-1])
                 weights[group[here]] = solved
                 intercepts[group[here]] = middle[here] - solved @ centre
@@ -111,6 +114,41 @@ class Ridge(Fitter):
             return self.targets != "classes"
         plain = y.detach().cpu().numpy() if isinstance(y, torch.Tensor) else np.asarray(y)
         return plain.dtype.kind in "iuf" or (plain.dtype.kind == "O" and not isinstance(plain.ravel()[0], str | bool))
+
+
+def _without(
+    rotation: Rotation, weight: torch.Tensor, values: torch.Tensor, alphas: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Weights ``[m, k, r]`` and intercepts ``[m, k]`` of fits without a few rows, from the fit on all, for values ``[m, k, n]``.
+
+    With all rows, and Z centred, the normal equations are diagonal: ``D = spectrum + alpha`` for the weights and n for the intercept. Taking out
+    the rows F turns their residuals r into those of the fit without them (Sherman, Morrison and Woodbury), and the weights follow:
+
+        e = (I - Z_F D^-1 Z_F' - 1 / n)^-1 r_F,   w = D^-1 (Z' y - Z_F' e),   b = mean(y) - sum(e) / n
+
+    which is a system of as many rows as are left out instead of as many as there are coordinates. None where that would not be smaller, where rows
+    count other than once or not at all, or where so little is left of the residuals that digits would be lost.
+    """
+    z, n, out = rotation.z, len(weight), weight == 0
+    eps = torch.finfo(z.dtype).eps
+    counted_once = bool((out | (weight == 1)).all())
+    if not counted_once or not 0 < int(out.sum()) < z.shape[1] or float(z.mean(0).abs().max()) > n * eps * float(z.abs().max()):
+        return None
+    gone, middle, pull = z[out], values.mean(-1), values @ z
+    weights, intercepts = torch.empty_like(pull), torch.empty_like(middle)
+    for alpha in torch.unique(alphas):
+        here, diagonal = alphas == alpha, rotation.spectrum + alpha
+        rows = gone / diagonal.sqrt()
+        left = (rows @ rows.T).add_(1 / n).neg_()
+        left.diagonal().add_(1)
+        factor, failed = torch.linalg.cholesky_ex(left)
+        if int(failed) or not float(factor.diagonal().min()) > eps ** (1 / 3):
+            return None
+        residuals = values[here][..., out] - middle[here].unsqueeze(-1) - (pull[here] / diagonal) @ gone.T
+        errors = torch.cholesky_solve(residuals.flatten(0, 1).T, factor).T.view_as(residuals)
+        weights[here] = (pull[here] - errors @ gone) / diagonal
+        intercepts[here] = middle[here] - errors.sum(-1) / n
+    return weights, intercepts
 
 
 def _solve(spread: torch.Tensor, alpha: float, pull: torch.Tensor) -> torch.Tensor:

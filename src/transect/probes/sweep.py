@@ -1,5 +1,7 @@
 """The sweep: every site, strength and fold from one factorisation per site; and the same for resamples and single fits.
 
+To choose for a fold without it, `Inside` asks for fits that leave out a part of the other folds too: k (k - 1) / 2 more for k folds.
+
 At each site the rows are centred and divided by one number, the root mean square of their entries, so that a strength means the
 same at every site; the readouts are of the activations themselves again. All folds and strengths of a site, and the fits on all
 rows, are one batch of problems (see `transect.probes.problems`).
@@ -33,6 +35,8 @@ class Sweep:
             for rows that took no part.
         readouts: for each site, the fits on all rows that took part, one for each strength.
         unconverged: how many fits did not meet their tolerance.
+        inside: ``[s, c, f, p]`` what `Inside` measured on part p by the fit that saw neither it nor fold f; NaN where p lies in f, where
+            such a fit lacks a class, or where it is undefined. None where nothing was asked.
     """
 
     sites: tuple[str, ...]
@@ -41,6 +45,7 @@ class Sweep:
     scores: np.ndarray
     readouts: Mapping[str, tuple[Readout, ...]]
     unconverged: int
+    inside: np.ndarray | None = None
 
     def readout(self, site: str, strength: int) -> Readout:
         """The fit on all rows that took part, at a site and the index of a strength."""
@@ -51,6 +56,19 @@ class Sweep:
         return self.strengths[strength]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Inside:
+    """What to measure inside the rows that a fold leaves, so that a choice for the fold can be made without it.
+
+    Args:
+        parts: ``[n]`` whole numbers, no part in more than one fold: the folds themselves, where there are more than two.
+        measure: from scores ``[c, m]`` (``[c, m, k]``) and the indices of their rows ``[m]`` to numbers ``[c]``.
+    """
+
+    parts: np.ndarray
+    measure: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
 def sweep(
     activations: Mapping[str, torch.Tensor],
     targets: Any,
@@ -59,6 +77,7 @@ def sweep(
     fitter: Fitter,
     classes: Sequence[Any] | None,
     strengths: Sequence[float] | None = None,
+    inside: Inside | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> Sweep:
     """Fit at every site, strength and fold, and on all rows.
@@ -70,6 +89,7 @@ def sweep(
         fitter: what to fit; its settings other than the strength are kept.
         classes: the labels, in the order of the indices; None for numbers.
         strengths: values of the fitter's strength to try; its own `strengths` when None.
+        inside: what to measure for each fold on the others, by fits that did not see it; None for nothing.
         advance: called once for every site that is done.
 
     Raises:
@@ -82,11 +102,11 @@ def sweep(
         >>> found.scores.shape, len(found.readouts["a"])
         ((1, 9, 60), 9)
     """
-    plan = _Plan.of(targets, folds, fitter, classes, strengths)
+    plan = _Plan.of(targets, folds, fitter, classes, strengths, inside)
     used = torch.from_numpy(plan.rows)
     outputs = len(classes) if classes is not None and len(classes) > 2 else 1
     scores = np.zeros((len(activations), len(plan.strengths), len(plan.folds), outputs))
-    readouts, unconverged = {}, 0
+    readouts, unconverged, measured = {}, 0, []
     for index, (site, tensor) in enumerate(activations.items()):
         if tensor.ndim != 2 or len(tensor) != len(plan.folds):
             raise InputError(f"{site} must be [n, d] with {len(plan.folds)} rows like the labels, got {list(tensor.shape)}.")
@@ -101,7 +121,10 @@ def sweep(
         problems = plan.problems(rotation)
         solution = _solve(fitter, rotation, problems)
         unconverged += int((~solution.converged).sum())
-        scores[index][:, plan.rows] = plan.out_of_fold(forward(rotation.z, solution.weight) + solution.intercept.unsqueeze(-1))
+        margins = plan.by_mask(forward(rotation.z, solution.weight) + solution.intercept.unsqueeze(-1))
+        scores[index][:, plan.rows] = plan.out_of_fold(margins)
+        if inside is not None:
+            measured.append(plan.measured(margins, inside))
         last = len(solution.weight) - len(plan.strengths)
         readouts[site] = tuple(
             readout_of(fitter, rotation, solution, last + at, labels=classes, dtype=x.dtype, settings=_settings(fitter, strength))
@@ -116,6 +139,7 @@ def sweep(
         scores=scores.squeeze(-1) if outputs == 1 else scores,
         readouts=readouts,
         unconverged=unconverged,
+        inside=np.stack(measured) if measured else None,
     )
 
 
@@ -162,8 +186,21 @@ def resampled_scores(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _Inner:
+    """A fit without a fold and without a part of another one.
+
+    Args:
+        mask: its place among the masks of the plan.
+        uses: (fold, part) by their indices: the part is measured for the choice that is made for the fold.
+    """
+
+    mask: int
+    uses: tuple[tuple[int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class _Plan:
-    """Which problems a sweep solves at each site: strengths times folds, then the strengths on all rows."""
+    """Which problems a sweep solves at each site: strengths times masks (folds, then what `Inside` asks for), then the strengths on all rows."""
 
     codes: np.ndarray
     folds: np.ndarray
@@ -171,14 +208,25 @@ class _Plan:
     names: np.ndarray
     strengths: tuple[float | None, ...]
     classes: Sequence[Any] | None
+    masks: np.ndarray
+    part_of: np.ndarray
+    inner: tuple[_Inner, ...]
 
     @classmethod
-    def of(cls, targets: Any, folds: Any, fitter: Fitter, classes: Sequence[Any] | None, strengths: Sequence[float] | None) -> "_Plan":
+    def of(
+        cls,
+        targets: Any,
+        folds: Any,
+        fitter: Fitter,
+        classes: Sequence[Any] | None,
+        strengths: Sequence[float] | None,
+        inside: Inside | None,
+    ) -> "_Plan":
         codes, fold_of = _plain(targets), _plain(folds)
         if codes.ndim != 1 or codes.shape != fold_of.shape:
             raise InputError(f"targets and folds must be [n] of one length, got {list(codes.shape)} and {list(fold_of.shape)}.")
         rows = np.flatnonzero(fold_of >= 0)
-        names = np.unique(fold_of[rows])
+        names, place = np.unique(fold_of[rows], return_inverse=True)
         if len(names) < 2:
             raise InputError(f"a sweep needs at least two folds, got {len(names)}.")
         if classes is not None:
@@ -189,30 +237,67 @@ class _Plan:
                     raise InputError(
                         f"without fold {name} no row has the label {missing[0]!r}; use fewer folds, or bring more groups of that label."
                     )
+        masks, inner, part_of = [place != fold for fold in range(len(names))], (), place
+        if inside is not None:
+            if inside.parts.shape != fold_of.shape:
+                raise InputError(f"parts must be [n] like the folds, got {list(inside.parts.shape)} and {list(fold_of.shape)}.")
+            part_of = np.unique(inside.parts[rows], return_inverse=True)[1]
+            inner = _inner(masks, place, part_of, None if classes is None else codes[rows])
         own: tuple[float | None, ...] = tuple(fitter.strengths if strengths is None else strengths) if fitter.strength else (None,)
-        return cls(codes=codes, folds=fold_of, rows=rows, names=names, strengths=own, classes=classes)
+        return cls(
+            codes=codes, folds=fold_of, rows=rows, names=names, strengths=own, classes=classes,
+            masks=np.stack(masks), part_of=part_of, inner=inner,
+        )  # fmt: skip
 
     def problems(self, rotation: Rotation) -> Problems:
         device, working = rotation.z.device, rotation.z.dtype
-        fold_of = torch.from_numpy(self.folds[self.rows]).to(device)
-        masks = torch.stack([*((fold_of != name) for name in self.names.tolist()), torch.ones_like(fold_of, dtype=torch.bool)]).to(working)
+        masks = torch.from_numpy(self.masks).to(device, working)
         n_strengths = len(self.strengths)
-        folds, whole = masks[:-1].repeat(n_strengths, 1), masks[-1:].expand(n_strengths, -1)
-        weight = torch.cat([folds, whole])
+        weight = torch.cat([masks.repeat(n_strengths, 1), torch.ones_like(masks[:1]).expand(n_strengths, -1)])
         strength = None
         if self.strengths[0] is not None:
             each = torch.tensor(self.strengths, dtype=working, device=device)
-            strength = torch.cat([each.repeat_interleave(len(self.names)), each])
+            strength = torch.cat([each.repeat_interleave(len(masks)), each])
         codes = _codes(self.codes[self.rows], self.classes, device).expand(len(weight), -1)
         return Problems(targets=codes, weight=weight, strength=strength, classes=0 if self.classes is None else len(self.classes))
 
+    def by_mask(self, margins: torch.Tensor) -> torch.Tensor:
+        """``[c, masks, k, n]`` of margins ``[b, k, n]``, without the fits on all rows."""
+        n_strengths, n_masks = len(self.strengths), len(self.masks)
+        return margins[: n_strengths * n_masks].view(n_strengths, n_masks, *margins.shape[1:])
+
     def out_of_fold(self, margins: torch.Tensor) -> np.ndarray:
-        """``[c, n, k]`` the score of every row by the fit that had not seen it, from margins ``[b, k, n]``."""
-        n_strengths, n_folds = len(self.strengths), len(self.names)
-        by_fold = margins[: n_strengths * n_folds].view(n_strengths, n_folds, *margins.shape[1:])
+        """``[c, n, k]`` the score of every row by the fit that had not seen it, from margins by mask."""
         place = torch.from_numpy(np.searchsorted(self.names, self.folds[self.rows])).to(margins.device)
-        picked = by_fold[:, place, :, torch.arange(len(place), device=margins.device)]  # [n, c, k]: advanced indices come first
+        picked = margins[:, place, :, torch.arange(len(place), device=margins.device)]  # [n, c, k]: advanced indices come first
         return picked.permute(1, 0, 2).cpu().numpy()
+
+    def measured(self, margins: torch.Tensor, inside: Inside) -> np.ndarray:
+        """``[c, f, p]`` what is measured on part p by the fits that saw neither it nor fold f, from margins by mask."""
+        found = np.full((len(margins), len(self.names), int(self.part_of.max()) + 1), np.nan)
+        for fit in self.inner:
+            scores = margins[:, fit.mask].mT.cpu().numpy()
+            scores = scores[..., 0] if scores.shape[2] == 1 else scores
+            for fold, part in fit.uses:
+                rows = np.flatnonzero(self.part_of == part)
+                found[:, fold, part] = inside.measure(scores[:, rows], self.rows[rows])
+        return found
+
+
+def _inner(masks: list[np.ndarray], place: np.ndarray, part_of: np.ndarray, codes: np.ndarray | None) -> tuple[_Inner, ...]:
+    """The fits that `Inside` asks for, each once; their masks are added to those of the folds."""
+    n_classes = 0 if codes is None else len(np.unique(codes))
+    found: dict[bytes, tuple[int, list[tuple[int, int]]]] = {}
+    for fold in range(int(place.max()) + 1):
+        for part in np.unique(part_of[place != fold]).tolist():
+            mask = (place != fold) & (part_of != part)
+            if not mask.any() or (codes is not None and len(np.unique(codes[mask])) < n_classes):
+                continue
+            if mask.tobytes() not in found:
+                found[mask.tobytes()] = (len(masks), [])
+                masks.append(mask)
+            found[mask.tobytes()][1].append((fold, part))
+    return tuple(_Inner(mask=mask, uses=tuple(uses)) for mask, uses in found.values())
 
 
 def _problems(

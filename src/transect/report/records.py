@@ -189,7 +189,7 @@ class Selected(Record):
     validation: Estimate
     """What it scored in cross-validation, in the leading metric."""
     corrected: Estimate
-    """The same, corrected for having chosen the best of many."""
+    """What "choose the best" scores on folds that had no part in the choice; its method says how (nested cross-validation, or BBC-CV)."""
     optimism: float
     """How much choosing the best flattered it: validation minus corrected."""
     n_candidates: int

@@ -18,16 +18,16 @@ from transect.capture import Activations, capture
 from transect.data import Table, audit, read_table, save_table
 from transect.errors import InputError, near_matches
 from transect.linear import Readout
-from transect.measure import Correction, correct_for_choosing
+from transect.measure import Correction, correct_for_choosing, correct_in_folds
 from transect.models import Model, load, untrained
-from transect.probes import LDA, Fitter, Logistic, MeanDifference, Ridge
+from transect.probes import LDA, Fitter, Inside, Logistic, MeanDifference, Ridge
 from transect.report import Report, load_report, write_report
 from transect.study.assemble import assemble
 from transect.study.controls import Untrained, random_direction, shuffled_labels, stability, surface_controls, untrained_control
 from transect.study.folder import RunFolder, claim_folder
 from transect.study.gathered import Gathered
 from transect.study.prepare import Cast, Part, cast
-from transect.study.search import Search, folds_of, search
+from transect.study.search import Search, folds_of, inside_of, search
 from transect.study.settings import Settings
 from transect.study.statistics import Judge
 from transect.study.transfers import matrix_cells, tensors, transfer_matrix
@@ -120,7 +120,8 @@ def probe(
     with clock("fit"):
         folds = folds_of(parts.train, folds=how.folds, seed=how.seed)
         fitters = [main, *(_compared(train, main) if how.compare else ())]
-        found, *compared = _searches(own, parts.train, folds, fitters, judge, shown=shown)
+        inside = inside_of(parts.train, folds, judge)
+        found, *compared = _searches(own, parts.train, folds, fitters, judge, inside=inside, shown=shown)
     with clock("choose"):
         correction = _correct(found, parts.train, folds, judge)
     with clock("baselines"):
@@ -240,21 +241,39 @@ def _compared(table: Table, main: Fitter) -> list[Fitter]:
 
 
 def _searches(
-    own: Mapping[str, torch.Tensor], part: Part, folds: np.ndarray, fitters: Sequence[Fitter], judge: Judge, *, shown: bool | None
+    own: Mapping[str, torch.Tensor],
+    part: Part,
+    folds: np.ndarray,
+    fitters: Sequence[Fitter],
+    judge: Judge,
+    *,
+    inside: Inside | None = None,
+    shown: bool | None,
 ) -> list[Search]:
+    """A search for each fitter; what is asked for inside folds, of the first only."""
     with progress("fit", total=len(own) * len(fitters), unit="sites", shown=shown) as advance:
-        return [search(own, part, folds, fitter, judge, advance=lambda: advance(1)) for fitter in fitters]
+        return [
+            search(own, part, folds, fitter, judge, inside=None if at else inside, advance=lambda: advance(1))
+            for at, fitter in enumerate(fitters)
+        ]
 
 
 def _correct(found: Search, part: Part, folds: np.ndarray, judge: Judge) -> Correction:
-    rows = part.development
-    return correct_for_choosing(
-        found.fits.scores[:, :, rows],
-        part.targets[rows],
+    rows, fits = part.development, found.fits
+    scores, targets, groups = fits.scores[:, :, rows], part.targets[rows], part.groups[rows]
+    if fits.inside is None or np.isnan(fits.inside).all(axis=(0, 1, 3)).any():  # too few rows to choose for a fold without it
+        return correct_for_choosing(
+            scores, targets, folds[rows], strengths=fits.penalties, kind=judge.kind, groups=groups, level=judge.level, seed=judge.seed
+        )
+    return correct_in_folds(
+        scores,
+        fits.inside,
+        targets,
         folds[rows],
-        strengths=found.fits.penalties,
+        strengths=fits.penalties,
         kind=judge.kind,
-        groups=part.groups[rows],
+        groups=groups,
         level=judge.level,
+        resamples=judge.resamples,
         seed=judge.seed,
     )

@@ -7,9 +7,11 @@ import numpy as np
 import torch
 
 from transect.data import group_folds
+from transect.errors import InputError
 from transect.linear import Readout
 from transect.measure import Choice, choose
-from transect.probes import Fitter, Sweep, sweep
+from transect.measure.selection import fold_metric
+from transect.probes import Fitter, Inside, Sweep, sweep
 from transect.study.prepare import Part
 from transect.study.statistics import Judge
 
@@ -64,8 +66,28 @@ def folds_of(part: Part, *, folds: int, seed: int) -> np.ndarray:
     return found
 
 
+def inside_of(part: Part, folds: np.ndarray, judge: Judge) -> Inside:
+    """The judge's metric inside the rows that a fold leaves; of two folds, each is halved by group, where its groups allow it."""
+    parts, names = folds.copy(), np.unique(folds[part.development])
+    for name in names if len(names) == 2 else ():
+        rows = np.flatnonzero(folds == name)
+        codes = None if part.table.kind == "number" else part.targets[rows]
+        try:
+            parts[rows] = 2 * name + group_folds(part.groups[rows], codes, folds=2, seed=judge.seed)
+        except InputError:  # nothing to choose by then; the caller sees it in the sweep
+            parts[rows] = 2 * name
+    return Inside(parts=parts, measure=lambda scores, rows: fold_metric(scores, part.targets[rows], kind=judge.kind))
+
+
 def search(
-    activations: Mapping[str, torch.Tensor], part: Part, folds: np.ndarray, fitter: Fitter, judge: Judge, *, advance: Callable[[], None]
+    activations: Mapping[str, torch.Tensor],
+    part: Part,
+    folds: np.ndarray,
+    fitter: Fitter,
+    judge: Judge,
+    *,
+    inside: Inside | None = None,
+    advance: Callable[[], None],
 ) -> Search:
     """Fit everywhere, choose, and fit the best of each site again on all development rows.
 
@@ -75,9 +97,10 @@ def search(
         folds: ``[n]``, by `folds_of`.
         fitter: the probe to fit; its strength is varied.
         judge: the metric.
+        inside: what to measure for a choice that is made inside each fold; None for nothing.
         advance: called once for every site that is done.
     """
-    fits = sweep(activations, part.targets, folds=folds, fitter=fitter, classes=part.table.classes, advance=advance)
+    fits = sweep(activations, part.targets, folds=folds, fitter=fitter, classes=part.table.classes, inside=inside, advance=advance)
     rows = part.development
     choice = choose(fits.scores[:, :, rows], part.targets[rows], folds[rows], strengths=fits.penalties, kind=judge.kind)
     best = dict(zip(fits.sites, choice.strength_at.tolist(), strict=True))
