@@ -30,6 +30,12 @@ def each_at(found: Comparison, test: int) -> list[float]:
     return values
 
 
+def best_at(found: Comparison, test: int) -> list[float]:
+    """Every layer's best seed in a test, in the order asked for; a seed that diverged is none."""
+    each_at(found, test)
+    return [max(run.accuracy[test] for run in layer.finished) for layer in found.layers]
+
+
 def accuracies(found: Comparison) -> dict[str, float]:
     """Every layer's accuracy in every test, by a name that says both."""
     columns = {test: each_at(found, test) for test in found.tests}
