@@ -54,6 +54,6 @@ def run() -> Result:
     return Result(
         numbers={"construction of S5, share right": exact, **accuracies(found)},
         reproduced=exact == 1 and two > 0.9 and one < 0.6,
-        sentence=f"The construction is right at {exact:.4f} of 4,096 places; learnt, the best of three seeds with two reflections per token has {two:.2f} on S3 "
+        sentence=f"The construction is right at {exact:.4f} of 4,096 places; learnt, the best of three seeds with two reflections has {two:.2f} on S3 "
         f"words of twice the training length and with one {one:.2f} (chance {found.chance[32]:.2f}).",
     )
