@@ -59,3 +59,10 @@ def test_theory_prints_a_row_for_each_layer():
         assert word in result.output
     assert "36, 36" in result.output  # all that 8 tokens allow
     assert "29, 29" in result.output  # weights that sum to one in seven rows have one choice less in each
+
+
+def test_theory_shows_what_a_hidden_layer_adds():
+    result = CliRunner().invoke(app, ["mixers", "theory", "--expressiveness"], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "with a hidden layer" in result.output
+    assert "--layers" in str(CliRunner().invoke(app, ["mixers", "theory"]).exception)

@@ -7,7 +7,15 @@ from transect import mixers
 from transect.errors import InputError
 from transect.mixers.layers import SequenceLayer
 from transect.mixers.layers.base import Inside, Mixed
-from transect.mixers.theory import interaction_rank, jacobian_spectrum, reconstruct_input, recover_input, state_growth, step_spectrum
+from transect.mixers.theory import (
+    expressiveness,
+    interaction_rank,
+    jacobian_spectrum,
+    reconstruct_input,
+    recover_input,
+    state_growth,
+    step_spectrum,
+)
 
 
 def draw(*shape, seed=0):
@@ -162,3 +170,18 @@ def test_bad_inputs_are_named():
         reconstruct_input(torch.ones(3), states=0, low=0.5, high=1.0, generator=torch.Generator())
     with pytest.raises(InputError, match="grows"):
         state_growth(made(mixers.Attention), torch.ones(1, 3, 8))
+
+
+def test_a_hidden_layer_says_what_a_linear_readout_cannot_once_the_states_hold_all_inputs():
+    found = {each.states: each for each in expressiveness([1, 2, 3, 4, 8], generator=torch.Generator().manual_seed(5))}
+    assert all(0.95 < each.linear < 1.05 for each in found.values())
+    assert found[1].nonlinear > 0.8
+    assert found[4].nonlinear < 0.05  # 4 complex states are 8 numbers, for 8 inputs
+    assert abs(found[8].nonlinear - found[4].nonlinear) < 0.02
+
+
+def test_expressiveness_refuses_what_cannot_be():
+    draw = torch.Generator()
+    for states, settings in (([], {}), ([0], {}), ([1], {"tokens": 1}), ([1], {"width": 0})):
+        with pytest.raises(InputError, match="states of at least 1"):
+            expressiveness(states, generator=draw, **settings)

@@ -87,7 +87,13 @@ def compare(
 
 @mixers.command()
 def theory(
-    layers: Annotated[str, typer.Option(help="Names, comma-separated, with settings where wanted: gdn,deltanet:allow_neg_eigval=true.")],
+    layers: Annotated[
+        str, typer.Option(help="Names, comma-separated, with settings where wanted: gdn,deltanet:allow_neg_eigval=true.")
+    ] = "",
+    expressiveness: Annotated[
+        bool,
+        typer.Option("--expressiveness", help="Show what a linear recurrence expresses with a linear readout and with a hidden layer."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="The seed of weights and inputs.")] = 0,
 ) -> None:
     """Measure untrained layers.
@@ -98,10 +104,15 @@ def theory(
     from rich.console import Console
 
     from transect.cli.tables import listed, print_table
+    from transect.errors import InputError
     from transect.study.compare_mixers import layer_spec
-    from transect.study.mixers_theory import theory_table
+    from transect.study.mixers_theory import expressiveness_table, theory_table
 
-    head, rows = theory_table([layer_spec(name) for name in listed(layers)], seed=seed)
-    for name, row in zip(listed(layers), rows, strict=True):
-        row[0] = name
-    print_table(Console(highlight=False), head, rows)
+    names, console = listed(layers), Console(highlight=False)
+    if not names and not expressiveness:
+        raise InputError("expected --layers with at least one name, or --expressiveness, got neither.")
+    if names:
+        head, rows = theory_table([layer_spec(name) for name in names], seed=seed)
+        print_table(console, head, [[name, *row[1:]] for name, row in zip(names, rows, strict=True)])
+    if expressiveness:
+        print_table(console, *expressiveness_table(seed=seed))

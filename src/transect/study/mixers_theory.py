@@ -6,7 +6,7 @@ import torch
 
 from transect.mixers.layers import SequenceLayer
 from transect.mixers.models.kinds import Spec, layer_kinds, make, resolve
-from transect.mixers.theory import interaction_rank, recover_input, state_growth, step_spectrum
+from transect.mixers.theory import expressiveness, interaction_rank, recover_input, state_growth, step_spectrum
 
 _LARGEST = 2048
 """Numbers of a state whose Jacobian still takes seconds."""
@@ -54,6 +54,17 @@ def theory_table(
     return ["layer", "interaction rank", "fade", "state growth", "step norm", "lowest eigenvalue", "recovery error"], rows
 
 
+def expressiveness_table(*, seed: int = 0) -> tuple[list[str], list[list[str]]]:
+    """Column names, and a row of text for each number of states: how wrong a linear and a nonlinear readout of a linear recurrence are.
+
+    What they are to say is the product of the newest of 8 inputs and the oldest (`transect.mixers.theory.expressiveness`): 1 is no better
+    than a constant; 4 complex states are as many numbers as there are inputs.
+    """
+    found = expressiveness([1, 2, 3, 4, 8], generator=torch.Generator().manual_seed(seed))
+    rows = [[str(each.states), f"{each.linear:.3f}", f"{each.nonlinear:.3f}"] for each in found]
+    return ["complex states", "error of a linear readout", "error with a hidden layer"], rows
+
+
 def _measures(layer: SequenceLayer, x: torch.Tensor, *, seed: int) -> list[str]:
     tokens = x.shape[1]
     with torch.no_grad():
@@ -61,7 +72,7 @@ def _measures(layer: SequenceLayer, x: torch.Tensor, *, seed: int) -> list[str]:
     rank = fade = growth = norm = lowest = recovery = "-"
     if inside.op is not None:
         found = interaction_rank(layer, x)
-        rank = ", ".join(map(str, found.ranks))
+        rank = ", ".join(map(str, found.ranks)) if len(found.ranks) <= 4 else f"{min(found.ranks)} to {max(found.ranks)}"
         fade = f"{float(found.fade[:, tokens // 2 :].mean() / found.fade[:, 0].mean()):.3f}"
         growth = "grows with the text"
     if inside.op is not None and inside.final_state is not None:
