@@ -66,14 +66,18 @@ def work(op: Callable, given: dict[str, torch.Tensor], *, training: bool) -> Wor
 
 
 def seconds(works: dict[str, Work], rounds: int) -> dict[str, float]:
-    """Medians over rounds in which all take their turn, after one turn to warm up."""
+    """Medians over rounds in which all take their turn; a turn is two runs, and the second counts.
+
+    The first finds caches full of the other's data and its own memory given back to the system, by whoever freed hundreds of megabytes last:
+    nothing that a loop over one of them would meet.
+    """
     spent: dict[str, list[float]] = {name: [] for name in works}
-    for turn in range(rounds + 1):
+    for _ in range(rounds):
         for name, one in works.items():
+            one()
             start = time.perf_counter()
             one()
-            if turn:
-                spent[name].append(time.perf_counter() - start)
+            spent[name].append(time.perf_counter() - start)
     return {name: statistics.median(each) for name, each in spent.items()}
 
 

@@ -12,6 +12,7 @@ from transect.errors import InputError
 from transect.mixers.algebra import recurrence
 from transect.mixers.bidirectional import both_ways
 from transect.mixers.chunk import chunked
+from transect.mixers.decay import ChannelDecay, ScalarDecay
 from transect.mixers.naive import naive
 from transect.mixers.parallel import effective_matrix
 from transect.testing import all_mixers, check_mixer, mixer_inputs
@@ -386,3 +387,16 @@ def test_chunks_of_every_size_agree():
     truth, _ = naive(problem)
     for size in (1, 2, 8, 128):
         assert _off(chunked(problem, size)[0], truth) < 1e-12
+
+
+@pytest.mark.parametrize("kind", [ScalarDecay, ChannelDecay])
+def test_pairs_made_at_once_have_the_bits_of_those_made_for_gradients(kind):
+    draw = torch.Generator().manual_seed(0)
+    g = -torch.rand(3, 16, 1 if kind is ScalarDecay else 5, generator=draw)
+    g[0, 3] = -torch.inf
+    x, w = torch.randn(3, 16, 2, 5, generator=draw), torch.randn(3, 16, 5, generator=draw)
+    made, pairs = kind.paired(g, x, w)
+    kept = kind.of(g)
+    assert torch.equal(pairs, kept.pairs(x, w))
+    assert torch.equal(made.start, kept.start)
+    assert torch.equal(made.end, kept.end)

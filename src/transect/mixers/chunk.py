@@ -103,7 +103,7 @@ class _Group:
     sizes: list[int]
 
     @classmethod
-    def read(cls, parts: list[torch.Tensor | None], layout: Layout, span: range, scale: float) -> "_Group":
+    def read(cls, parts: list[torch.Tensor | None], layout: Layout, span: range, scale: float, *, gradients: bool) -> "_Group":
         q, k, v, g, beta = (None if part is None else layout.read(part, span) for part in parts)
         if q is None or k is None or v is None:
             raise TypeError("queries, keys and values are always there")
@@ -120,8 +120,13 @@ class _Group:
             pairs.masked_fill_(_later(layout.chunk, x.device), 0)
             return cls(x, w, v, None, pairs, x, w, beta, sizes)
         g = g.contiguous().flatten(0, 2)
-        decay = ScalarDecay.of(g) if g.shape[2] == 1 else ChannelDecay.of(g)
-        return cls(x, w, v, decay, decay.pairs(x, w), x * decay.start[:, :, None], w * decay.end, beta, sizes)
+        kind = ScalarDecay if g.shape[2] == 1 else ChannelDecay
+        if gradients:
+            decay = kind.of(g)
+            pairs = decay.pairs(x, w)
+        else:
+            decay, pairs = kind.paired(g, x, w)
+        return cls(x, w, v, decay, pairs, x * decay.start[:, :, None], w * decay.end, beta, sizes)
 
     @property
     def fade(self) -> torch.Tensor | None:
@@ -159,7 +164,7 @@ class _Chunked(torch.autograd.Function):
         parts = [q, k, v, g, None if beta is None else beta[..., None]]
         kept = []
         for span in _spans(layout, v.shape[2]):
-            group = _Group.read(parts, layout, span, scale)
+            group = _Group.read(parts, layout, span, scale, gradients=False)
             inverse = solved = None
             added = group.v
             if beta is not None:
@@ -188,7 +193,7 @@ class _Chunked(torch.autograd.Function):
         dstate = dfinal.flatten(0, 1).clone()
         dparts = [None if part is None else torch.empty_like(part, memory_format=torch.contiguous_format) for part in parts]
         for index, span in reversed(list(enumerate(_spans(layout, v.shape[2])))):
-            group = _Group.read(parts, layout, span, scale)
+            group = _Group.read(parts, layout, span, scale, gradients=True)
             tile = layout.read(dout, span).contiguous().flatten(0, 2)
             found = _group_backward(group, tile, dstate, kept[each * index : each * (index + 1)])
             found[0].mul_(scale)

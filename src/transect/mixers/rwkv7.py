@@ -209,6 +209,9 @@ class _Pairs(torch.autograd.Function):
         later = torch.ones(w.shape[1], w.shape[1], dtype=torch.bool, device=w.device).triu(1)[:, None]
         parts = [decay.pairs_backward(grad.masked_fill(later, 0), out, x, y) for grad, out, y in zip(grads[:2], pairs, (b, k), strict=True)]
         (dx, db, logs), (other, dk, more) = parts
-        both = [(one + two, three + four) for (one, three), (two, four) in zip(logs, more, strict=True)]
+        both = [
+            (one + two, None if three is None or four is None else three + four)
+            for (one, three), (two, four) in zip(logs, more, strict=True)
+        ]
         dw = decay.backward(grads[2] * decay.start, grads[3] * decay.end, both)
         return dw, dx + other, db, dk
